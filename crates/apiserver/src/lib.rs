@@ -1,0 +1,1 @@
+//! The embedded control plane: CRDs and resources over the Kubernetes HTTP API, also in process.

@@ -1,0 +1,1 @@
+//! Composition root: configuration in, a running Skopos out.

@@ -1,0 +1,1 @@
+//! Facts about the built-in kinds: schemas, defaults, strategic merge, protobuf, printed columns.

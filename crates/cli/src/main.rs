@@ -1,0 +1,3 @@
+//! The skopos command.
+
+fn main() {}

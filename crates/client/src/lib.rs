@@ -1,0 +1,1 @@
+//! Talk to an API server: connection, discovery, dynamic access, list and watch streams.

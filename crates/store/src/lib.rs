@@ -1,0 +1,1 @@
+//! Durable revisioned store: log with group commit, snapshot, recovery, watch hub.
