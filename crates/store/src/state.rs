@@ -1,0 +1,233 @@
+//! The whole visible state: all spaces at one revision, and reads at that revision or an older one.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use crate::{
+    entry::{Compacted, Entry, Event, Revision},
+    space::{History, Space},
+};
+
+/// Which entries of a space to list. The default is all of them, now.
+#[derive(Clone, Debug, Default)]
+pub struct Range {
+    /// Only keys that start with this.
+    pub prefix: String,
+    /// Only keys after this one.
+    pub after: Option<String>,
+    /// At most so many; 0 means no limit.
+    pub limit: usize,
+    /// The state as of this revision. A revision that is still to come reads the present state:
+    /// compare with [`Page::revision`].
+    pub at: Option<Revision>,
+}
+
+/// A listed part of a space.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The entries in key order.
+    pub items: Vec<Arc<Entry>>,
+    /// The revision of which this is the exact state.
+    pub revision: Revision,
+    /// How many entries of the range come after the last item.
+    pub remaining: usize,
+}
+
+/// One committed change to the state.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Event { space: Arc<str>, event: Arc<Event> },
+    DropSpace { space: Arc<str>, revision: Revision },
+}
+
+impl Change {
+    pub(crate) fn revision(&self) -> Revision {
+        match self {
+            Self::Event { event, .. } => event.revision(),
+            Self::DropSpace { revision, .. } => *revision,
+        }
+    }
+}
+
+/// All spaces at one revision.
+#[derive(Debug)]
+pub(crate) struct State {
+    revision: Revision,
+    // Reads at a revision before this are refused, whatever the rings still hold.
+    compacted: Revision,
+    // Where the history of a space that does not exist yet begins: a dropped one may have had its name.
+    absent_floor: Revision,
+    spaces: HashMap<Arc<str>, Space>,
+    history: History,
+    // What the revision was at some past times; at most MAX_MARKS.
+    marks: VecDeque<(Duration, Revision)>,
+}
+
+const MAX_MARKS: usize = 128;
+
+impl State {
+    /// The state of which nothing before `revision` is known.
+    pub(crate) fn at(revision: Revision, history: History) -> Self {
+        Self {
+            revision,
+            compacted: revision,
+            absent_floor: revision,
+            spaces: HashMap::new(),
+            history,
+            marks: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub(crate) fn space(&self, name: &str) -> Option<&Space> {
+        self.spaces.get(name)
+    }
+
+    pub(crate) fn space_mut(&mut self, name: &str) -> &mut Space {
+        if !self.spaces.contains_key(name) {
+            self.spaces.insert(name.into(), Space::new(self.absent_floor));
+        }
+        self.spaces.get_mut(name).expect("present: inserted above")
+    }
+
+    /// The names of the spaces that hold entries, sorted.
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        let full = self.spaces.iter().filter(|(_, space)| space.len() > 0);
+        let mut names: Vec<_> = full.map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Applies one change; returns how many old events that evicted. Bells are rung by the caller.
+    pub(crate) fn apply(&mut self, change: Change) -> usize {
+        debug_assert!(change.revision() > self.revision, "revisions go upwards");
+        self.revision = change.revision();
+        match change {
+            Change::Event { space, event } => {
+                let history = self.history.clone();
+                self.space_mut(&space).apply(event, &history)
+            }
+            Change::DropSpace { space, revision } => {
+                self.absent_floor = revision;
+                // Its watchers look for the space, find no history and are cut off.
+                self.spaces
+                    .remove(&space)
+                    .map_or(0, |space| space.events_after(Revision(0)).count())
+            }
+        }
+    }
+
+    pub(crate) fn list(&self, name: &str, range: &Range) -> Result<Page, Compacted> {
+        let at = range.at.unwrap_or(self.revision).min(self.revision);
+        let floor = self.compacted.max(self.floor(name));
+        if at < self.revision && at < floor {
+            return Err(Compacted {
+                requested: at,
+                oldest: floor,
+            });
+        }
+        let (items, remaining) = match self.space(name) {
+            Some(space) if space.events_after(at).next().is_some() => past(space, range, at),
+            Some(space) => present(space, range),
+            None => (Vec::new(), 0),
+        };
+        Ok(Page {
+            items,
+            revision: at,
+            remaining,
+        })
+    }
+
+    /// The revision from which on the space's events are all at hand.
+    pub(crate) fn floor(&self, name: &str) -> Revision {
+        self.space(name).map_or(self.absent_floor, Space::floor)
+    }
+
+    /// Checks that a watch may start after `after`, and returns what rings on new events.
+    pub(crate) fn listen(&mut self, name: &str, after: Revision) -> Result<watch::Receiver<()>, Compacted> {
+        let oldest = self.floor(name);
+        if after < oldest {
+            return Err(Compacted {
+                requested: after,
+                oldest,
+            });
+        }
+        Ok(self.space_mut(name).listen())
+    }
+
+    /// Forgets all history up to `upto`; returns how many events that were.
+    pub(crate) fn compact(&mut self, upto: Revision) -> usize {
+        let upto = upto.min(self.revision);
+        self.compacted = self.compacted.max(upto);
+        self.absent_floor = self.absent_floor.max(upto);
+        self.spaces.values_mut().map(|space| space.compact(upto)).sum()
+    }
+
+    /// Notes the time and forgets events that are too old; returns how many. A space without events
+    /// stays watchable from any revision, but lists end where the time does.
+    pub(crate) fn maintain(&mut self, now: Duration) -> usize {
+        let spacing = self.history.max_age / (MAX_MARKS as u32 - 2);
+        if self.marks.back().is_none_or(|&(time, _)| now >= time + spacing) {
+            self.marks.push_back((now, self.revision));
+        }
+        let mut expired = None;
+        while let Some(&(time, revision)) = self.marks.front() {
+            if self.marks.len() <= MAX_MARKS && time + self.history.max_age > now {
+                break;
+            }
+            self.marks.pop_front();
+            expired = Some(revision);
+        }
+        let Some(revision) = expired else { return 0 };
+        self.compacted = self.compacted.max(revision);
+        self.spaces.values_mut().map(|space| space.forget(revision)).sum()
+    }
+
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = (&Arc<str>, &Space)> {
+        self.spaces.iter()
+    }
+}
+
+fn present(space: &Space, range: &Range) -> (Vec<Arc<Entry>>, usize) {
+    let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+    let mut rest = space.range(&range.prefix, range.after.as_deref());
+    let items: Vec<_> = rest.by_ref().take(limit).cloned().collect();
+    let remaining = if items.len() < limit { 0 } else { rest.count() };
+    (items, remaining)
+}
+
+/// The entries at an older revision: the present ones with the newer events undone.
+fn past(space: &Space, range: &Range, at: Revision) -> (Vec<Arc<Entry>>, usize) {
+    let wanted =
+        |key: &str| key.starts_with(&range.prefix) && range.after.as_deref().is_none_or(|after| key > after);
+    let mut undone: BTreeMap<&str, Option<&Arc<Entry>>> = BTreeMap::new();
+    for event in space.events_after(at).filter(|event| wanted(&event.entry.key)) {
+        // The oldest event after `at` knows what the key held then.
+        undone.entry(&event.entry.key).or_insert(event.previous.as_ref());
+    }
+    let untouched = space.range(&range.prefix, range.after.as_deref());
+    let mut untouched = untouched
+        .filter(|entry| !undone.contains_key(&*entry.key))
+        .peekable();
+    let mut old = undone.values().copied().flatten().peekable();
+    let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+    let mut items = Vec::new();
+    while items.len() < limit {
+        let next = match (untouched.peek(), old.peek()) {
+            (Some(a), Some(b)) if a.key < b.key => untouched.next(),
+            (_, Some(_)) => old.next(),
+            (_, None) => untouched.next(),
+        };
+        let Some(entry) = next else { break };
+        items.push(entry.clone());
+    }
+    (items, untouched.count() + old.count())
+}

@@ -1,0 +1,224 @@
+//! The handle that everybody uses.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    commit::{Committer, Core, Limits, Request},
+    entry::{Compacted, Entry, Revision},
+    plan::Task,
+    space::History,
+    state::{Change, Page, Range, State},
+    stats::Stats,
+    watcher::Watcher,
+    write::{Write, WriteError},
+};
+
+/// How to open a [`Store`]. The default is memory only.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to keep the log and snapshots; `None` keeps everything in memory and loses it on close.
+    pub dir: Option<PathBuf>,
+    /// How much history each space keeps.
+    pub history: History,
+    /// A snapshot is taken when the log since the last one exceeds this and the size of that snapshot.
+    pub snapshot_after_bytes: u64,
+    /// The log goes on in a new file when one exceeds this.
+    pub segment_bytes: u64,
+    /// How many writes may wait. Full: writers wait in [`Store::write`], in order.
+    pub queue_capacity: usize,
+    /// How many writes share one sync at most.
+    pub max_batch: usize,
+    /// Space, key and value of one write. Larger ones are refused.
+    pub max_write_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            dir: None,
+            history: History::default(),
+            snapshot_after_bytes: 64 << 20,
+            segment_bytes: 16 << 20,
+            queue_capacity: 1024,
+            max_batch: 512,
+            max_write_bytes: 8 << 20,
+        }
+    }
+}
+
+/// Why a store could not be opened. Nothing on disk is changed when it fails.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The committer thread could not be started.
+    #[error("start the committer thread")]
+    Thread(#[source] std::io::Error),
+}
+
+/// A cloneable handle to the store. The last one to be dropped stops the committer and waits for it.
+#[derive(Clone, Debug)]
+pub struct Store {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    core: Arc<Core>,
+    // None only while dropping: the committer ends when the last sender is gone.
+    queue: Option<mpsc::Sender<Request>>,
+    committer: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl Store {
+    /// Opens the store and recovers what the directory holds.
+    pub fn open(config: Config) -> Result<Self, OpenError> {
+        let state = State::at(Revision(1), config.history.clone());
+        let core = Arc::new(Core::new(state));
+        // Full means that the disk is slower than the writers: they wait, nothing is dropped.
+        let (sender, receiver) = mpsc::channel(config.queue_capacity.max(1));
+        let limits = Limits {
+            max_batch: config.max_batch.max(1),
+            max_write_bytes: config.max_write_bytes,
+        };
+        let committer = Committer {
+            core: core.clone(),
+            queue: receiver,
+            limits,
+        };
+        let thread = thread::Builder::new()
+            .name("store-commit".into())
+            .spawn(move || committer.run())
+            .map_err(OpenError::Thread)?;
+        let handle = Handle {
+            core,
+            queue: Some(sender),
+            committer: Mutex::new(Some(thread)),
+        };
+        Ok(Self {
+            handle: Arc::new(handle),
+        })
+    }
+
+    /// The last revision that is durable and visible.
+    pub fn revision(&self) -> Revision {
+        self.handle.core.read().revision()
+    }
+
+    /// The entry under a key now.
+    pub fn get(&self, space: &str, key: &str) -> Option<Arc<Entry>> {
+        self.handle.core.read().space(space)?.get(key).cloned()
+    }
+
+    /// A part of a space, now or at an older revision that is still in the history.
+    pub fn list(&self, space: &str, range: &Range) -> Result<Page, Compacted> {
+        self.handle.core.read().list(space, range)
+    }
+
+    /// How many entries a space holds.
+    pub fn count(&self, space: &str) -> usize {
+        self.handle
+            .core
+            .read()
+            .space(space)
+            .map_or(0, |space| space.len())
+    }
+
+    /// The names of the spaces that hold entries, sorted.
+    pub fn spaces(&self) -> Vec<Arc<str>> {
+        self.handle.core.read().names()
+    }
+
+    /// Commits one write and returns its entry, or the tombstone of a delete, once it is durable and visible.
+    ///
+    /// Waits while the queue is full. A caller that stops waiting does not undo a write that is queued.
+    pub async fn write(&self, write: Write) -> Result<Arc<Entry>, WriteError> {
+        match self.submit(Task::Write(write)).await? {
+            Change::Event { event, .. } => Ok(event.entry.clone()),
+            Change::DropSpace { .. } => Err(WriteError::Closed),
+        }
+    }
+
+    /// Removes a space with all its entries, without events: its watchers are cut off.
+    pub async fn drop_space(&self, space: &str) -> Result<Revision, WriteError> {
+        Ok(self.submit(Task::DropSpace(space.into())).await?.revision())
+    }
+
+    /// Follows the events of a space under a prefix, from after a revision. A revision that is still to
+    /// come is waited for.
+    pub fn watch(&self, space: &str, prefix: &str, after: Revision) -> Result<Watcher, Compacted> {
+        Watcher::new(self.handle.core.clone(), space, prefix, after)
+    }
+
+    /// Forgets the history up to and including a revision, in every space.
+    pub fn compact(&self, upto: Revision) {
+        let evicted = self.handle.core.write().compact(upto);
+        self.count_compacted(evicted);
+    }
+
+    /// Forgets events older than [`History::max_age`]. To be called every few seconds with the time since
+    /// any fixed moment; the store itself has no clock.
+    pub fn maintain(&self, now: Duration) {
+        let evicted = self.handle.core.write().maintain(now);
+        self.count_compacted(evicted);
+    }
+
+    /// Counters and present values.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.handle.core.counters.read();
+        if let Some(queue) = &self.handle.queue {
+            stats.queue_capacity = queue.max_capacity();
+            stats.queued_writes = queue.max_capacity() - queue.capacity();
+        }
+        stats
+    }
+
+    /// Commits what is queued, refuses what comes later, and waits until the committer has stopped.
+    /// Reads go on working.
+    pub async fn close(&self) {
+        if let Some(queue) = &self.handle.queue {
+            let _ = queue.send(Request::Close).await;
+            queue.closed().await;
+        }
+        self.handle.join();
+    }
+
+    async fn submit(&self, task: Task) -> Result<Change, WriteError> {
+        let (answer, outcome) = oneshot::channel();
+        let queue = self.handle.queue.as_ref().ok_or(WriteError::Closed)?;
+        queue
+            .send(Request::Task { task, answer })
+            .await
+            .map_err(|_| WriteError::Closed)?;
+        outcome.await.map_err(|_| WriteError::Closed)?
+    }
+
+    fn count_compacted(&self, evicted: usize) {
+        crate::stats::add(&self.handle.core.counters.compacted_events, evicted as u64);
+    }
+}
+
+impl Handle {
+    fn join(&self) {
+        let thread = self
+            .committer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the committer thread panicked");
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.queue = None;
+        self.join();
+    }
+}
