@@ -1,3 +1,75 @@
-//! The project's own chores.
+//! The project's own chores: `cargo xtask <command>`.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command speaks on its terminal"
+)]
 
-fn main() {}
+mod bench;
+mod check;
+mod kube;
+mod run;
+mod test;
+mod tidy;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run everything a change must pass: checks, unit tests, end-to-end suites.
+    Test(test::Args),
+    /// Run the checks that read the code: format, clippy, rustdoc, tidy.
+    Check,
+    /// Compare the tree with its own rules: layers, crate table, file heads and sizes.
+    Tidy,
+    /// Make the generated tables again from the real server's own facts.
+    Gen {
+        /// Change nothing; fail if a table is out of date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Measure the embedded server, and the real one beside it.
+    Bench(bench::Args),
+    /// Build, start and stop a real kube-apiserver with etcd.
+    #[command(subcommand)]
+    Kube(kube::Command),
+    /// Print the path of a tool that tests use, installing it if it is missing.
+    Tool {
+        /// Which one.
+        tool: tools::Tool,
+    },
+}
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Test(args) => return test::run(&args),
+        Command::Check => return Ok(check::run_command().exit_code()),
+        Command::Tidy => tidy::run()?,
+        Command::Gen { check } => anyhow::bail!("no generator yet (check: {check})"),
+        Command::Bench(args) => bench::run(&args)?,
+        Command::Kube(command) => return kube::run(command),
+        Command::Tool { tool } => println!("{}", tool.path()?.display()),
+    }
+    Ok(ExitCode::SUCCESS)
+}

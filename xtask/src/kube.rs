@@ -1,0 +1,79 @@
+//! A real kube-apiserver with etcd: built once from the Go module proxy, started on loopback, stopped again.
+
+mod build;
+mod instance;
+mod process;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::run::command;
+
+pub(crate) use build::{bin, build_only};
+pub(crate) use instance::Instance;
+
+/// What to do with the real server.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Build the programs into the cache, if they are not there yet.
+    Build,
+    /// Start etcd, kube-apiserver and kube-controller-manager; print the path of the kubeconfig.
+    Up {
+        /// Which of several instances.
+        #[arg(long, default_value = "default")]
+        name: String,
+    },
+    /// Stop what `up` started, and delete its data.
+    Down {
+        /// Which of several instances.
+        #[arg(long, default_value = "default")]
+        name: String,
+    },
+    /// Show the instances and their processes.
+    Status,
+    /// Start an instance, run a command with KUBECONFIG set, stop the instance.
+    Run {
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Build => build::all()?,
+        Command::Up { name } => println!("{}", Instance::start(&name)?.kubeconfig().display()),
+        Command::Down { name } => Instance::named(&name)?.stop()?,
+        Command::Status => instance::print_status()?,
+        Command::Run { command } => return run_beside(&command),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_beside(words: &[String]) -> anyhow::Result<ExitCode> {
+    let (program, args) = words.split_first().context("no command")?;
+    let instance = Instance::start(&format!("run-{}", std::process::id()))?;
+    let mut command = command(program);
+    command
+        .args(args)
+        .env("KUBECONFIG", instance.kubeconfig())
+        .env("SKOPOS_TARGET", instance.kubeconfig());
+    let status = command.status().with_context(|| format!("start {program}"));
+    instance.stop()?;
+    let code = status?
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(1);
+    Ok(ExitCode::from(code))
+}
+
+/// A directory under the user's own, by the variable that moves it or its usual place.
+fn user_dir(variable: &str, usual: &str) -> anyhow::Result<PathBuf> {
+    if let Some(dir) = std::env::var_os(variable) {
+        return Ok(dir.into());
+    }
+    let home = std::env::var_os("HOME").context("neither HOME nor XDG directories are set")?;
+    Ok(PathBuf::from(home).join(usual))
+}

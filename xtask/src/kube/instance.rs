@@ -1,0 +1,272 @@
+//! One running real control plane: its directory, ports, keys and processes.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::process::Process;
+use super::{bin, build, user_dir};
+use crate::run::{seconds, wait_until};
+
+/// In the order in which they start; they stop the other way round.
+const PROCESSES: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
+
+/// A real control plane under a name.
+pub(crate) struct Instance {
+    dir: PathBuf,
+}
+
+impl Instance {
+    /// The instance of that name, whether it runs or not.
+    pub(crate) fn named(name: &str) -> anyhow::Result<Instance> {
+        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        anyhow::ensure!(plain, "an instance is named by letters, digits and dashes");
+        Ok(Instance {
+            dir: home()?.join(name),
+        })
+    }
+
+    /// Starts an instance on free ports and waits until it is ready. One that runs already is left as it is.
+    pub(crate) fn start(name: &str) -> anyhow::Result<Instance> {
+        build::all()?;
+        let instance = Instance::named(name)?;
+        if PROCESSES.iter().all(|name| instance.runs(name)) {
+            return Ok(instance);
+        }
+        instance.stop()?;
+        std::fs::create_dir_all(&instance.dir)?;
+        let start = Instant::now();
+        if let Err(error) = instance.launch() {
+            instance.stop_processes()?;
+            return Err(error.context(format!("logs are in {}", instance.dir.display())));
+        }
+        eprintln!(
+            "kube-apiserver {} ready after {}",
+            build::VERSION,
+            seconds(start.elapsed())
+        );
+        Ok(instance)
+    }
+
+    /// The kubeconfig of an administrator.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("kubeconfig")
+    }
+
+    /// The ids of its processes, in the order of their start, for those who measure them.
+    pub(crate) fn process_ids(&self) -> Vec<u32> {
+        PROCESSES
+            .iter()
+            .filter_map(|name| Process::read(&self.dir, name))
+            .map(Process::id)
+            .collect()
+    }
+
+    /// Stops exactly the processes that were started here and deletes their data.
+    pub(crate) fn stop(&self) -> anyhow::Result<()> {
+        self.stop_processes()?;
+        match std::fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("delete {}", self.dir.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn stop_processes(&self) -> anyhow::Result<()> {
+        for name in PROCESSES.iter().rev() {
+            if let Some(process) = Process::read(&self.dir, name) {
+                process.stop().with_context(|| format!("stop {name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn runs(&self, name: &str) -> bool {
+        Process::read(&self.dir, name).is_some_and(Process::runs)
+    }
+
+    fn launch(&self) -> anyhow::Result<()> {
+        let [etcd_port, peer_port, port, manager_port] = free_ports()?;
+        let token = self.write_credentials()?;
+        self.start_etcd(etcd_port, peer_port)?;
+        self.start_apiserver(etcd_port, port)?;
+        self.wait_for("the server's certificate", |instance| {
+            instance.certificate().is_file()
+        })?;
+        self.write_kubeconfig(port, &token)?;
+        self.wait_for("/readyz", |instance| {
+            instance.answers(&["get", "--raw", "/readyz"])
+        })?;
+        self.start_controller_manager(manager_port)?;
+        self.wait_for("the default service account", |instance| {
+            instance.answers(&["get", "serviceaccount", "default", "--namespace=default"])
+        })
+    }
+
+    fn wait_for(&self, what: &str, ready: impl Fn(&Instance) -> bool) -> anyhow::Result<()> {
+        let limit = Duration::from_secs(90);
+        let dead = || {
+            PROCESSES
+                .iter()
+                .find(|name| Process::read(&self.dir, name).is_some() && !self.runs(name))
+        };
+        let waited = wait_until(limit, || ready(self) || dead().is_some());
+        if let Some(name) = dead() {
+            anyhow::bail!("{name} ended while waiting for {what}");
+        }
+        anyhow::ensure!(waited, "{what} is not there after {}", seconds(limit));
+        Ok(())
+    }
+
+    fn answers(&self, args: &[&str]) -> bool {
+        let Ok(kubectl) = bin("kubectl") else { return false };
+        let output = Command::new(kubectl)
+            .args(args)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.dir.join("certificates/apiserver.crt")
+    }
+
+    fn write_credentials(&self) -> anyhow::Result<String> {
+        let key = rcgen::KeyPair::generate()?;
+        std::fs::write(self.dir.join("service-account.key"), key.serialize_pem())?;
+        let token = random_token()?;
+        std::fs::write(
+            self.dir.join("tokens.csv"),
+            format!("{token},admin,admin,system:masters\n"),
+        )?;
+        Ok(token)
+    }
+
+    fn write_kubeconfig(&self, port: u16, token: &str) -> anyhow::Result<()> {
+        let config = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "real", "cluster": {
+                "server": format!("https://127.0.0.1:{port}"),
+                "certificate-authority": self.certificate(),
+            }}],
+            "users": [{"name": "admin", "user": {"token": token}}],
+            "contexts": [{"name": "real", "context": {"cluster": "real", "user": "admin"}}],
+            "current-context": "real",
+        });
+        Ok(std::fs::write(
+            self.kubeconfig(),
+            serde_json::to_vec_pretty(&config)?,
+        )?)
+    }
+
+    fn start_etcd(&self, client: u16, peer: u16) -> anyhow::Result<()> {
+        let client = format!("http://127.0.0.1:{client}");
+        let peer = format!("http://127.0.0.1:{peer}");
+        let mut etcd = Command::new(bin("etcd")?);
+        etcd.arg("--data-dir").arg(self.dir.join("etcd"));
+        etcd.args([
+            "--listen-client-urls",
+            &client,
+            "--advertise-client-urls",
+            &client,
+        ]);
+        etcd.args([
+            "--listen-peer-urls",
+            &peer,
+            "--initial-advertise-peer-urls",
+            &peer,
+        ]);
+        etcd.arg(format!("--initial-cluster=default={peer}"));
+        Process::start(&self.dir, PROCESSES[0], &mut etcd).map(drop)
+    }
+
+    fn start_apiserver(&self, etcd: u16, port: u16) -> anyhow::Result<()> {
+        let key = self.dir.join("service-account.key");
+        let mut server = Command::new(bin("kube-apiserver")?);
+        server.arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"));
+        server.args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC"]);
+        server.args([
+            "--service-cluster-ip-range=10.96.0.0/16",
+            &format!("--secure-port={port}"),
+        ]);
+        server.arg("--service-account-issuer=https://kubernetes.default.svc");
+        server.arg("--service-account-key-file").arg(&key);
+        server.arg("--service-account-signing-key-file").arg(&key);
+        server.arg("--token-auth-file").arg(self.dir.join("tokens.csv"));
+        server.arg("--cert-dir").arg(self.dir.join("certificates"));
+        Process::start(&self.dir, PROCESSES[1], &mut server).map(drop)
+    }
+
+    fn start_controller_manager(&self, port: u16) -> anyhow::Result<()> {
+        let mut manager = Command::new(bin("kube-controller-manager")?);
+        manager.arg("--kubeconfig").arg(self.kubeconfig());
+        manager
+            .arg("--service-account-private-key-file")
+            .arg(self.dir.join("service-account.key"));
+        manager.arg("--root-ca-file").arg(self.certificate());
+        manager
+            .arg("--cert-dir")
+            .arg(self.dir.join("manager-certificates"));
+        manager.args([
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            &format!("--secure-port={port}"),
+        ]);
+        // Nodes are made by hand here: nothing renews their leases.
+        manager.arg("--controllers=*,-node-lifecycle-controller,-node-ipam-controller");
+        Process::start(&self.dir, PROCESSES[2], &mut manager).map(drop)
+    }
+}
+
+/// Prints each instance with its kubeconfig and processes.
+pub(super) fn print_status() -> anyhow::Result<()> {
+    let Ok(entries) = std::fs::read_dir(home()?) else {
+        println!("no instance");
+        return Ok(());
+    };
+    for entry in entries {
+        let dir = entry?.path();
+        println!("{}  {}", name_of(&dir), dir.join("kubeconfig").display());
+        for name in PROCESSES {
+            match Process::read(&dir, name) {
+                Some(process) if process.runs() => println!("  {name}: runs, process {}", process.id()),
+                _ => println!("  {name}: stopped"),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn name_of(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn home() -> anyhow::Result<PathBuf> {
+    Ok(user_dir("XDG_STATE_HOME", ".local/state")?.join("skopos/kube"))
+}
+
+/// Free ports, all held until the last is found so that they differ.
+fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
+    let mut held = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+fn random_token() -> anyhow::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,124 @@
+//! `cargo xtask test`: everything a change must pass, with one sum at the end.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::check;
+use crate::kube::Instance;
+use crate::run::{Tally, cargo, part, run_seeing, seconds};
+use crate::tools::Tool;
+
+/// What to leave out, what to add.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only unit tests: no checks, no end-to-end suites.
+    #[arg(long)]
+    fast: bool,
+    /// Run the outer suites on a real kube-apiserver too (built on first use: several minutes).
+    #[arg(long)]
+    real: bool,
+}
+
+const OUTER: &str = "skopos-conformance";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    if args.fast {
+        tally.add(suite("unit tests", &["--workspace", "--exclude", OUTER], &[]));
+    } else {
+        tally.add(check::run_all());
+        tally.add(suite("unit tests", &["--workspace", "--exclude", OUTER], &[]));
+        tally.add(outer_suites(args.real));
+    }
+    println!("took {}", seconds(start.elapsed()));
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    Ok(tally.exit_code())
+}
+
+fn outer_suites(real: bool) -> Tally {
+    let mut tally = Tally::default();
+    let mut env = Vec::new();
+    for tool in [Tool::Skopos, Tool::Kubectl, Tool::Python] {
+        let installed = part(&format!("tool {tool:?}"), || {
+            env.push((tool.variable().to_owned(), tool.path()?.display().to_string()));
+            Ok(())
+        });
+        tally.count(installed);
+    }
+    tally.add(suite("end to end, embedded server", &["--package", OUTER], &env));
+    if real {
+        tally.add(on_real(&env));
+    }
+    tally
+}
+
+fn on_real(env: &[(String, String)]) -> Tally {
+    let mut tally = Tally::default();
+    let mut started = None;
+    tally.count(part("start a real kube-apiserver", || {
+        started = Some(Instance::start("test")?);
+        Ok(())
+    }));
+    let Some(instance) = started else { return tally };
+    let mut env = env.to_vec();
+    env.push((
+        "SKOPOS_TARGET".into(),
+        instance.kubeconfig().display().to_string(),
+    ));
+    tally.add(suite("end to end, real server", &["--package", OUTER], &env));
+    tally.count(part("stop the real kube-apiserver", || instance.stop()));
+    tally
+}
+
+/// Runs `cargo test` and adds up its result lines.
+fn suite(title: &str, args: &[&str], env: &[(String, String)]) -> Tally {
+    let mut tally = Tally::default();
+    let ok = part(title, || {
+        let mut test = cargo();
+        test.args(["test", "--no-fail-fast", "--quiet"]).args(args);
+        test.envs(env.iter().map(|(name, value)| (name, value)));
+        run_seeing(&mut test, |line| {
+            tally.add(parse_result(line).unwrap_or_default());
+        })
+    });
+    // A suite that does not compile, or dies, has no result line to tell of it.
+    if !ok && tally.failed == 0 {
+        tally.failed = 1;
+    }
+    tally
+}
+
+/// Reads `test result: ok. 12 passed; 0 failed; …`.
+fn parse_result(line: &str) -> Option<Tally> {
+    let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
+    let number = |word: &str| {
+        let part = counts.split(';').find(|part| part.trim().ends_with(word))?;
+        part.trim().split(' ').next()?.parse().ok()
+    };
+    Some(Tally {
+        passed: number("passed")?,
+        failed: number("failed")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expect: Option<(u64, u64)>) {
+        let expect = expect.map(|(passed, failed)| Tally { passed, failed });
+        assert_eq!(parse_result(line), expect, "{line}");
+    }
+
+    #[test]
+    fn reads_the_counts_of_cargo_test() {
+        check(
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
+            Some((12, 0)),
+        );
+        check("test result: FAILED. 3 passed; 2 failed; 0 ignored", Some((3, 2)));
+        check("test tests::reads_the_counts ... ok", None);
+        check("test result: nonsense", None);
+    }
+}
