@@ -1,1 +1,32 @@
 //! Kinds, keys, versions, the compact object, selectors, patches, field diffs, changes and the ListWatch trait.
+//!
+//! This crate is pure: it does no IO, has no runtime and never panics on input. What clients of
+//! an API server can see (status messages, validation errors, parse errors) is worded exactly as
+//! kube-apiserver words it, because clients match on it.
+//!
+//! Reading order: names ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`]), errors
+//! ([`Status`], [`FieldError`]), text in and out ([`json`]), then selectors.
+
+mod field;
+mod gofmt;
+pub mod json;
+mod names;
+mod resource_version;
+mod selector;
+mod status;
+pub mod validation;
+
+pub use crate::{
+    field::{FieldError, FieldErrorKind, FieldErrors, FieldPath},
+    gofmt::quote,
+    names::{
+        GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey,
+        ParseGroupVersionError, compare_versions,
+    },
+    resource_version::ResourceVersion,
+    selector::{
+        FieldOperator, FieldRequirement, FieldSelector, LabelOperator, LabelRequirement, LabelSelector,
+        SelectorError,
+    },
+    status::{Cause, Details, Reason, Status},
+};
