@@ -50,10 +50,12 @@ pub(crate) struct Type {
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     /// Field numbers from the message inwards: inlined structs are messages of their own.
-    pub(crate) numbers: [u32; 2],
+    pub(crate) numbers: [u32; 3],
     pub(crate) ty: Ty,
     /// The type as the table names it, before names of scalars were resolved.
     pub(crate) declared: &'static str,
+    /// The Go struct that is inlined here and holds the field; empty when it is the type's own.
+    pub(crate) inlined: &'static str,
     pub(crate) pointer: bool,
     pub(crate) omitempty: bool,
     pub(crate) omitzero: bool,
@@ -147,9 +149,10 @@ impl Field {
         let declared = parts.next()?;
         let mut field = Self {
             name,
-            numbers: [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)],
+            numbers: std::array::from_fn(|_| numbers.next().unwrap_or(0)),
             ty: resolve(declared),
             declared,
+            inlined: "",
             pointer: false,
             omitempty: false,
             omitzero: false,
@@ -179,6 +182,7 @@ impl Field {
             Some(("l", "a")) => self.list = ListType::Atomic,
             Some(("l", "s")) => self.list = ListType::Set,
             Some(("l", keys)) => self.list = ListType::Map(keys.trim_start_matches("m:")),
+            Some(("i", inlined)) => self.inlined = inlined,
             Some(("m", _)) => self.atomic_map = true,
             Some(("p", strategy)) => self.patch_strategy = strategy,
             Some(("k", key)) => self.merge_key = key,
@@ -220,10 +224,15 @@ pub(crate) fn resolve(declared: &'static str) -> Ty {
 }
 
 fn resolve_name(name: &'static str) -> Ty {
-    let Some(id) = find(name) else { return Ty::Json };
-    let line = slots()[usize::from(id.0)].line;
-    match line.split_once('\t').and_then(|(_, rest)| rest.strip_prefix('=')) {
-        Some(alias) => resolve(alias),
-        None => Ty::Object(id),
+    match (alias(name), find(name)) {
+        (Some(target), _) => resolve(target),
+        (None, Some(id)) => Ty::Object(id),
+        (None, None) => Ty::Json,
     }
+}
+
+/// What a named scalar, list or map stands for.
+pub(crate) fn alias(name: &str) -> Option<&'static str> {
+    let line = slots()[usize::from(find(name)?.0)].line;
+    line.split_once('\t').and_then(|(_, rest)| rest.strip_prefix('='))
 }

@@ -2,6 +2,7 @@
 //!
 //! One line per type, sorted by name: `name⇥field⇥field…`, a field being `json number type flag…`.
 //! Flags: `*` pointer, `o` omitempty, `z` omitzero, `r` required, `l=` list type (`a`tomic, `s`et, `m:`keys), `m=a` atomic map,
+//! `i=` struct inlined from,
 //! `p=` patch strategy, `k=` merge key, `d=` default, `e=` enum. Named scalars, lists and maps: `name⇥=type`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +88,7 @@ fn line(name: &str, schema: &Value, packages: &Packages, waiting: &mut BTreeSet<
                 out.push_str("\t!atomic");
             }
             let mut fields = Vec::new();
-            flatten(name, "", packages, &mut fields);
+            flatten(name, ("", ""), packages, &mut fields);
             for field in fields {
                 reference(&field.ty, waiting);
                 out.push('\t');
@@ -117,9 +118,11 @@ struct Flat {
     pointer: bool,
     omitempty: bool,
     omitzero: bool,
+    /// The inlined struct that the field comes from; Go names it in decoding errors.
+    inlined: String,
 }
 
-fn flatten(name: &str, prefix: &str, packages: &Packages, out: &mut Vec<Flat>) {
+fn flatten(name: &str, (prefix, inlined): (&str, &str), packages: &Packages, out: &mut Vec<Flat>) {
     let Some(Decl::Struct(fields)) = packages.get(name) else {
         return;
     };
@@ -132,7 +135,13 @@ fn flatten(name: &str, prefix: &str, packages: &Packages, out: &mut Vec<Flat>) {
         if field.json.is_empty() {
             // TypeMeta has no number: it travels in the envelope, not in the message.
             let inner = if field.number == 0 { "" } else { &number };
-            flatten(&field.ty, inner, packages, out);
+            let embedded = field.ty.rsplit('.').next().unwrap_or_default();
+            let inlined = if inlined.is_empty() {
+                embedded.to_owned()
+            } else {
+                format!("{inlined}.{embedded}")
+            };
+            flatten(&field.ty, (inner, &inlined), packages, out);
             continue;
         }
         let type_meta = name == "meta.v1.TypeMeta";
@@ -143,6 +152,7 @@ fn flatten(name: &str, prefix: &str, packages: &Packages, out: &mut Vec<Flat>) {
             pointer: field.pointer,
             omitempty: field.omitempty,
             omitzero: field.omitzero,
+            inlined: inlined.to_owned(),
         });
     }
 }
@@ -164,6 +174,9 @@ impl Flat {
                 out.push(' ');
                 out.push_str(flag);
             }
+        }
+        if !self.inlined.is_empty() && self.inlined != "TypeMeta" {
+            out.push_str(&format!(" i={}", self.inlined));
         }
         list_flags(property, &mut out);
         for (key, flag) in [
