@@ -5,12 +5,13 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::Ordering::Relaxed},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
+    journal::Journal,
     plan::{Task, plan},
     state::{Change, State},
     stats::{Counters, add},
@@ -44,6 +45,12 @@ impl Core {
     }
 }
 
+/// Where the outcome of a task goes.
+pub(crate) type Answer = oneshot::Sender<Result<Change, WriteError>>;
+
+// With the largest write on top a group stays below what one frame may hold.
+const MAX_BATCH_BYTES: usize = 8 << 20;
+
 /// A queued task and where its outcome goes.
 #[derive(Debug)]
 pub(crate) enum Request {
@@ -66,6 +73,10 @@ pub(crate) struct Committer {
     pub(crate) core: Arc<Core>,
     pub(crate) queue: mpsc::Receiver<Request>,
     pub(crate) limits: Limits,
+    /// The log and its snapshots; `None` keeps everything in memory.
+    pub(crate) journal: Option<Journal>,
+    // Dropped last: tells that files and lock are given back.
+    pub(crate) _done: watch::Sender<()>,
 }
 
 impl Committer {
@@ -74,31 +85,44 @@ impl Committer {
         while let Some(first) = self.queue.blocking_recv() {
             let (tasks, answers) = self.gather(first);
             self.commit(&tasks, answers);
+            if let Some(journal) = &mut self.journal {
+                journal.keep_short(&self.core);
+            }
+        }
+        if let Some(journal) = self.journal.take() {
+            journal.finish(&self.core);
         }
     }
 
-    fn gather(&mut self, first: Request) -> (Vec<Task>, Vec<oneshot::Sender<Result<Change, WriteError>>>) {
+    fn gather(&mut self, first: Request) -> (Vec<Task>, Vec<Answer>) {
         let (mut tasks, mut answers) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
         let mut next = Some(first);
         while let Some(request) = next {
             match request {
                 Request::Task { task, answer } => {
+                    bytes += task.size();
                     tasks.push(task);
                     answers.push(answer);
                 }
                 Request::Close => self.queue.close(),
             }
-            next = if tasks.len() < self.limits.max_batch {
-                self.queue.try_recv().ok()
-            } else {
-                None
-            };
+            let room = tasks.len() < self.limits.max_batch && bytes < MAX_BATCH_BYTES;
+            next = if room { self.queue.try_recv().ok() } else { None };
         }
         (tasks, answers)
     }
 
-    fn commit(&mut self, tasks: &[Task], answers: Vec<oneshot::Sender<Result<Change, WriteError>>>) {
-        let outcomes = plan(&self.core.read(), tasks, self.limits.max_write_bytes);
+    fn commit(&mut self, tasks: &[Task], answers: Vec<Answer>) {
+        let mut outcomes = plan(&self.core.read(), tasks, self.limits.max_write_bytes);
+        if let Some(journal) = &mut self.journal {
+            let changes: Vec<_> = outcomes.iter().flatten().collect();
+            if let Err(error) = journal.append(&changes, &self.core.counters) {
+                add(&self.core.counters.storage_errors, changes.len() as u64);
+                // Conflicts too: they may be with a write of this group, which now never happened.
+                outcomes.fill_with(|| Err(WriteError::Storage(error.clone())));
+            }
+        }
         self.publish(&outcomes);
         for (answer, outcome) in answers.into_iter().zip(outcomes) {
             // A writer that went away does not undo its write.
@@ -107,6 +131,9 @@ impl Committer {
     }
 
     fn publish(&self, outcomes: &[Result<Change, WriteError>]) {
+        if outcomes.iter().all(Result::is_err) {
+            return self.count(outcomes, 0, 0);
+        }
         let mut state = self.core.write();
         let (mut commits, mut evicted) = (0, 0);
         let mut spaces = HashSet::new();
@@ -121,10 +148,17 @@ impl Committer {
             space.ring_bell();
         }
         drop(state);
+        self.count(outcomes, commits, evicted);
+    }
+
+    fn count(&self, outcomes: &[Result<Change, WriteError>], commits: u64, evicted: u64) {
         let counters = &self.core.counters;
+        let conflicts = outcomes
+            .iter()
+            .filter(|outcome| matches!(outcome, Err(WriteError::Conflict { .. })));
         add(&counters.commits, commits);
-        add(&counters.conflicts, outcomes.len() as u64 - commits);
+        add(&counters.conflicts, conflicts.count() as u64);
         add(&counters.compacted_events, evicted);
-        counters.batches.fetch_add(u64::from(commits > 0), Relaxed);
+        add(&counters.batches, u64::from(commits > 0));
     }
 }

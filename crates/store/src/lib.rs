@@ -21,21 +21,32 @@
 //! ```
 
 mod commit;
+mod disk;
 mod entry;
+mod frame;
+mod journal;
+mod log;
 mod plan;
+mod recover;
+#[cfg(test)]
+mod sim;
+mod snapshot;
 mod space;
 mod state;
 mod stats;
 mod store;
+#[cfg(test)]
+mod tests;
 mod watcher;
 mod write;
 
 pub use crate::{
     entry::{Compacted, Entry, Event, EventOp, Revision},
+    recover::{LogSummary, OpenError, read_log},
     space::History,
     state::{Page, Range},
     stats::Stats,
-    store::{Config, OpenError, Store},
+    store::{Config, Store},
     watcher::Watcher,
     write::{Expect, Op, StorageError, Template, Write, WriteError},
 };

@@ -15,6 +15,16 @@ pub(crate) enum Task {
     DropSpace(Arc<str>),
 }
 
+impl Task {
+    /// About how many bytes it adds to the log.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Write(write) => write.space.len() + write.key.len() + write.op.template().bytes.len(),
+            Self::DropSpace(space) => space.len(),
+        }
+    }
+}
+
 /// The outcome of each task in order, as if they had run one after the other on `state`.
 ///
 /// Revisions are dense: the changes take `state.revision() + 1` and on, without gaps. Recovery relies on

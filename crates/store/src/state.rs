@@ -91,6 +91,11 @@ impl State {
         self.spaces.get(name)
     }
 
+    /// A space with the shared form of its name.
+    pub(crate) fn space_named(&self, name: &str) -> Option<(&Arc<str>, &Space)> {
+        self.spaces.get_key_value(name)
+    }
+
     pub(crate) fn space_mut(&mut self, name: &str) -> &mut Space {
         if !self.spaces.contains_key(name) {
             self.spaces.insert(name.into(), Space::new(self.absent_floor));

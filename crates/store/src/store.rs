@@ -7,13 +7,16 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     commit::{Committer, Core, Limits, Request},
+    disk::{Directory, Disk},
     entry::{Compacted, Entry, Revision},
+    journal::Journal,
     plan::Task,
-    space::History,
+    recover::{EMPTY, OpenError, recover},
+    space::{History, Space},
     state::{Change, Page, Range, State},
     stats::Stats,
     watcher::Watcher,
@@ -35,7 +38,7 @@ pub struct Config {
     pub queue_capacity: usize,
     /// How many writes share one sync at most.
     pub max_batch: usize,
-    /// Space, key and value of one write. Larger ones are refused.
+    /// Space, key and value of one write; 32 MiB at most. Larger ones are refused.
     pub max_write_bytes: usize,
 }
 
@@ -53,13 +56,7 @@ impl Default for Config {
     }
 }
 
-/// Why a store could not be opened. Nothing on disk is changed when it fails.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The committer thread could not be started.
-    #[error("start the committer thread")]
-    Thread(#[source] std::io::Error),
-}
+const MAX_WRITE_BYTES: usize = 32 << 20;
 
 /// A cloneable handle to the store. The last one to be dropped stops the committer and waits for it.
 #[derive(Clone, Debug)]
@@ -72,24 +69,45 @@ struct Handle {
     core: Arc<Core>,
     // None only while dropping: the committer ends when the last sender is gone.
     queue: Option<mpsc::Sender<Request>>,
+    ended: watch::Receiver<()>,
     committer: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 impl Store {
     /// Opens the store and recovers what the directory holds.
-    pub fn open(config: Config) -> Result<Self, OpenError> {
-        let state = State::at(Revision(1), config.history.clone());
+    ///
+    /// Reads the whole directory, so it takes a while: call it before serving, or on a blocking thread.
+    pub fn open(mut config: Config) -> Result<Self, OpenError> {
+        let Some(path) = config.dir.take() else {
+            return Self::start(State::at(EMPTY, config.history.clone()), None, &config);
+        };
+        let disk = Directory::take(&path).map_err(|error| OpenError::take(path, error))?;
+        Self::open_on(Arc::new(disk), &config)
+    }
+
+    /// Opens the store that a disk holds.
+    pub(crate) fn open_on(disk: Arc<dyn Disk>, config: &Config) -> Result<Self, OpenError> {
+        let recovered = recover(&disk, &config.history, config.segment_bytes)?;
+        let journal = Journal::new(disk, recovered.log, config.snapshot_after_bytes);
+        let journal = journal.with_sizes(recovered.log_bytes, recovered.snapshot_bytes);
+        Self::start(recovered.state, Some(journal), config)
+    }
+
+    fn start(state: State, journal: Option<Journal>, config: &Config) -> Result<Self, OpenError> {
         let core = Arc::new(Core::new(state));
         // Full means that the disk is slower than the writers: they wait, nothing is dropped.
         let (sender, receiver) = mpsc::channel(config.queue_capacity.max(1));
+        let (done, ended) = watch::channel(());
         let limits = Limits {
             max_batch: config.max_batch.max(1),
-            max_write_bytes: config.max_write_bytes,
+            max_write_bytes: config.max_write_bytes.min(MAX_WRITE_BYTES),
         };
         let committer = Committer {
             core: core.clone(),
             queue: receiver,
             limits,
+            journal,
+            _done: done,
         };
         let thread = thread::Builder::new()
             .name("store-commit".into())
@@ -98,6 +116,7 @@ impl Store {
         let handle = Handle {
             core,
             queue: Some(sender),
+            ended,
             committer: Mutex::new(Some(thread)),
         };
         Ok(Self {
@@ -122,11 +141,7 @@ impl Store {
 
     /// How many entries a space holds.
     pub fn count(&self, space: &str) -> usize {
-        self.handle
-            .core
-            .read()
-            .space(space)
-            .map_or(0, |space| space.len())
+        self.handle.core.read().space(space).map_or(0, Space::len)
     }
 
     /// The names of the spaces that hold entries, sorted.
@@ -183,8 +198,9 @@ impl Store {
     pub async fn close(&self) {
         if let Some(queue) = &self.handle.queue {
             let _ = queue.send(Request::Close).await;
-            queue.closed().await;
         }
+        // Fails when the committer is gone, which is what is waited for.
+        while self.handle.ended.clone().changed().await.is_ok() {}
         self.handle.join();
     }
 

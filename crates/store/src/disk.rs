@@ -1,0 +1,150 @@
+//! What the store needs of a directory, so that tests can put a failing one in its place.
+
+use std::{
+    fmt::Debug,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+/// A flat directory of files.
+pub(crate) trait Disk: Debug + Send + Sync + 'static {
+    /// The path, for messages.
+    fn path(&self) -> PathBuf;
+    /// The names of the files.
+    fn names(&self) -> io::Result<Vec<String>>;
+    fn len(&self, name: &str) -> io::Result<u64>;
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>>;
+    /// A new, empty file; replaces an old one of that name.
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// An existing file, to be written at its end.
+    fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes creations, renames and removals durable.
+    fn sync_names(&self) -> io::Result<()>;
+}
+
+/// An open file that is only ever appended to or cut.
+pub(crate) trait DiskFile: Write + Debug + Send {
+    /// Makes contents and length durable.
+    fn sync(&mut self) -> io::Result<()>;
+    /// Cuts the file; later writes go to the new end.
+    fn truncate(&mut self, len: u64) -> io::Result<()>;
+}
+
+/// A real directory, locked against a second process.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Why the directory could not be taken.
+#[derive(Debug)]
+pub(crate) enum TakeError {
+    Locked { holder: String },
+    Io(io::Error),
+}
+
+impl Directory {
+    /// Creates the directory if need be, and locks it until this is dropped or the process ends.
+    pub(crate) fn take(path: &Path) -> Result<Self, TakeError> {
+        fs::create_dir_all(path).map_err(TakeError::Io)?;
+        let name = path.join("LOCK");
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&name)
+            .map_err(TakeError::Io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // The content only helps the message; the lock is what counts.
+                let _ = lock.take(32).read_to_string(&mut holder);
+                return Err(TakeError::Locked {
+                    holder: holder.trim().to_owned(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(TakeError::Io(error)),
+        }
+        // Written through, so that a full or read-only disk shows itself now.
+        lock.set_len(0).map_err(TakeError::Io)?;
+        writeln!(lock, "{}", std::process::id()).map_err(TakeError::Io)?;
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+}
+
+impl Disk for Directory {
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn len(&self, name: &str) -> io::Result<u64> {
+        Ok(fs::metadata(self.path.join(name))?.len())
+    }
+
+    fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(io::BufReader::with_capacity(
+            256 << 10,
+            File::open(self.path.join(name))?,
+        )))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        // Append mode, so that writes after a truncate go to the new end.
+        let path = self.path.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        Ok(Box::new(
+            OpenOptions::new().append(true).create_new(true).open(path)?,
+        ))
+    }
+
+    fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(
+            OpenOptions::new().append(true).open(self.path.join(name))?,
+        ))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+}

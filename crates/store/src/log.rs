@@ -1,0 +1,229 @@
+//! The append side of the log, and what happens when the disk does not do as it is told.
+
+use std::{io, sync::Arc, time::Instant};
+
+use crate::{
+    disk::{Disk, DiskFile},
+    entry::{EventOp, Revision},
+    frame::{FILE_HEADER, FileKind, FrameBuffer, Record, RecordKind, file_header},
+    state::Change,
+    stats::{Counters, add},
+    write::StorageError,
+};
+
+/// The name of the log file whose first record takes `first`.
+pub(crate) fn log_name(first: Revision) -> String {
+    format!("log-{:020}", first.0)
+}
+
+/// The revision in the name of a log file; `None` if it is none.
+pub(crate) fn parse_log_name(name: &str) -> Option<Revision> {
+    name.strip_prefix("log-")?.parse().ok().map(Revision)
+}
+
+/// Whether the log may be written to.
+#[derive(Debug)]
+enum Health {
+    Good,
+    /// The file is longer than `len` and could not be cut yet: cut it before the next write.
+    Overhang,
+    /// A sync failed: what is on disk is unknown, and asking again could report a success that is none.
+    Failed(Arc<str>),
+}
+
+/// The log file that is being appended to.
+#[derive(Debug)]
+pub(crate) struct Log {
+    disk: Arc<dyn Disk>,
+    file: Box<dyn DiskFile>,
+    // The length that is durable; nothing beyond it was acknowledged.
+    len: u64,
+    health: Health,
+    segment_bytes: u64,
+    frame: FrameBuffer,
+}
+
+impl Log {
+    /// Goes on at the end of a file that was recovered up to `len` and synced.
+    pub(crate) fn resume(disk: Arc<dyn Disk>, file: Box<dyn DiskFile>, len: u64, segment_bytes: u64) -> Self {
+        Self {
+            disk,
+            file,
+            len,
+            health: Health::Good,
+            segment_bytes,
+            frame: FrameBuffer::default(),
+        }
+    }
+
+    /// Starts a new file.
+    pub(crate) fn create(disk: Arc<dyn Disk>, first: Revision, segment_bytes: u64) -> io::Result<Self> {
+        let file = create_segment(&*disk, first)?;
+        Ok(Self::resume(disk, file, FILE_HEADER as u64, segment_bytes))
+    }
+
+    /// Makes the changes durable, all or none, and says how many bytes that took. Revisions are dense.
+    pub(crate) fn append(&mut self, changes: &[&Change], counters: &Counters) -> Result<u64, StorageError> {
+        let Some(first) = changes.first().map(|change| change.revision()) else {
+            return Ok(0);
+        };
+        match &self.health {
+            Health::Good => {}
+            Health::Overhang => self.cut_back()?,
+            Health::Failed(message) => {
+                return Err(StorageError::Failed {
+                    message: message.clone(),
+                });
+            }
+        }
+        self.frame.begin();
+        for change in changes {
+            self.frame.push(&record(change));
+        }
+        let started = Instant::now();
+        let frame = self.frame.finish(first);
+        let written = frame.len() as u64;
+        match write_all(&mut *self.file, frame) {
+            Ok(()) => {}
+            Err(error) => return Err(self.write_failed(&error)),
+        }
+        match self.file.sync() {
+            Ok(()) => {}
+            Err(error) => return Err(self.sync_failed(&error)),
+        }
+        self.len += written;
+        add(&counters.syncs, 1);
+        add(
+            &counters.sync_nanos,
+            u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        );
+        add(&counters.log_bytes, written);
+        Ok(written)
+    }
+
+    /// Whether the present file ends cleanly. Only then may another one follow it.
+    pub(crate) fn is_sound(&self) -> bool {
+        matches!(self.health, Health::Good)
+    }
+
+    /// Whether the present file is long enough.
+    pub(crate) fn is_long(&self) -> bool {
+        self.len >= self.segment_bytes
+    }
+
+    /// Goes on in a new file whose first record will take `first`. If that fails the present one stays.
+    pub(crate) fn rotate(&mut self, first: Revision) -> io::Result<()> {
+        if self.len <= FILE_HEADER as u64 {
+            return Ok(());
+        }
+        match create_segment(&*self.disk, first) {
+            Ok(file) => {
+                self.file = file;
+                self.len = FILE_HEADER as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // Recovery ignores log files without records, so a leftover does no harm.
+                let _ = self.disk.remove(&log_name(first));
+                Err(error)
+            }
+        }
+    }
+
+    /// A write that failed left part of a frame: cut it off, so that a restart finds a clean end.
+    fn write_failed(&mut self, error: &io::Error) -> StorageError {
+        self.health = Health::Overhang;
+        match self.cut_back() {
+            Ok(()) if is_no_space(error) => StorageError::NoSpace {
+                message: error.to_string().into(),
+            },
+            Ok(()) => self.fail("write", error),
+            Err(cut) if matches!(self.health, Health::Failed(_)) => cut,
+            Err(_) if is_no_space(error) => StorageError::NoSpace {
+                message: error.to_string().into(),
+            },
+            Err(_) => self.fail("write", error),
+        }
+    }
+
+    fn sync_failed(&mut self, error: &io::Error) -> StorageError {
+        // The group was not acknowledged. Take it away as far as that works, so that a restart does not
+        // bring it back from a page cache that the disk never got.
+        let _ = self.file.truncate(self.len);
+        self.fail("sync", error)
+    }
+
+    fn cut_back(&mut self) -> Result<(), StorageError> {
+        if let Err(error) = self.file.truncate(self.len) {
+            return Err(StorageError::NoSpace {
+                message: format!("cut back the log: {error}").into(),
+            });
+        }
+        match self.file.sync() {
+            Ok(()) => {
+                self.health = Health::Good;
+                Ok(())
+            }
+            Err(error) => Err(self.fail("sync", &error)),
+        }
+    }
+
+    fn fail(&mut self, action: &str, error: &io::Error) -> StorageError {
+        let path = self.disk.path();
+        tracing::error!(path = %path.display(), action, %error, "the log takes no more writes until a restart");
+        let message: Arc<str> = format!("{action} the log in {}: {error}", path.display()).into();
+        self.health = Health::Failed(message.clone());
+        StorageError::Failed { message }
+    }
+}
+
+/// Creates a log file with its header, durably.
+fn create_segment(disk: &dyn Disk, first: Revision) -> io::Result<Box<dyn DiskFile>> {
+    let mut file = disk.create(&log_name(first))?;
+    write_all(&mut *file, &file_header(FileKind::Log, first))?;
+    file.sync()?;
+    disk.sync_names()?;
+    Ok(file)
+}
+
+fn record(change: &Change) -> Record<'_> {
+    match change {
+        Change::Event { space, event } => Record {
+            kind: if event.op == EventOp::Put {
+                RecordKind::Put
+            } else {
+                RecordKind::Delete
+            },
+            space,
+            key: &event.entry.key,
+            value: &event.entry.value,
+            created: event.entry.created,
+            modified: event.entry.modified,
+        },
+        Change::DropSpace { space, revision } => Record {
+            kind: RecordKind::DropSpace,
+            space,
+            key: "",
+            value: &[],
+            created: *revision,
+            modified: *revision,
+        },
+    }
+}
+
+pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::StorageFull.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}

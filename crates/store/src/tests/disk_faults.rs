@@ -1,0 +1,321 @@
+//! Full disks, failing syncs, torn and damaged files: a clear error, and nothing acknowledged is lost.
+
+use super::{delete, dump, large, open, put, run, small, text, write};
+use crate::{OpenError, Revision, StorageError, WriteError, sim::Faults, sim::SimDisk};
+
+const S: &str = "core/configmaps";
+
+#[test]
+fn state_survives_a_close_and_revisions_go_on() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &large()).unwrap();
+        write(&store, put(S, "a", "1")).await.unwrap();
+        write(&store, put(S, "b", "2")).await.unwrap();
+        write(&store, put(S, "a", "3")).await.unwrap();
+        write(&store, delete(S, "b")).await.unwrap();
+        let before = dump(&store);
+        store.close().await;
+        let store = open(&disk, &large()).unwrap();
+        assert_eq!(dump(&store), before);
+        assert_eq!(store.revision(), Revision(5));
+        assert_eq!(write(&store, put(S, "c", "4")).await.unwrap(), Revision(6));
+        let mut watcher = store.watch(S, "", Revision(2)).unwrap();
+        let seen: Vec<_> = watcher.take().unwrap().iter().map(|e| text(&e.entry)).collect();
+        assert_eq!(seen, ["2", "3", "gone at 5", "4"]);
+    });
+}
+
+#[test]
+fn snapshots_replace_the_log_and_keep_the_state() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &small()).unwrap();
+        for i in 0..200 {
+            write(
+                &store,
+                put(
+                    S,
+                    &format!("k{}", i % 20),
+                    &format!("value {i} {}", "x".repeat(80)),
+                ),
+            )
+            .await
+            .unwrap();
+        }
+        write(&store, delete(S, "k3")).await.unwrap();
+        let before = dump(&store);
+        store.close().await;
+        assert!(store.stats().snapshots > 0, "{:?}", store.stats());
+        assert_eq!(store.stats().snapshot_errors, 0);
+        let reopened = open(&disk, &small()).unwrap();
+        assert_eq!(dump(&reopened), before);
+        assert_eq!(reopened.revision(), store.revision());
+        assert!(
+            disk.names_with("snapshot-").len() == 1,
+            "{:?}",
+            disk.names_with("")
+        );
+    });
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &large()).unwrap();
+        write(&store, put(S, "a", "1")).await.unwrap();
+        let before = dump(&store);
+        disk.set(Faults {
+            space: Some(20),
+            ..Faults::default()
+        });
+        let error = write(&store, put(S, "b", "2")).await.unwrap_err();
+        assert!(
+            matches!(error, WriteError::Storage(StorageError::NoSpace { .. })),
+            "{error:?}"
+        );
+        assert_eq!((dump(&store), store.revision()), (before.clone(), Revision(2)));
+        assert_eq!(dump(&open(&disk.crashed(|n| n), &large()).unwrap()), before);
+        disk.set(Faults::default());
+        assert_eq!(write(&store, put(S, "b", "2")).await.unwrap(), Revision(3));
+        store.close().await;
+        assert_eq!(dump(&open(&disk, &large()).unwrap()), dump(&store));
+    });
+}
+
+#[test]
+fn a_partial_write_that_cannot_be_cut_yet_is_cut_before_the_next() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &large()).unwrap();
+        write(&store, put(S, "a", "1")).await.unwrap();
+        disk.set(Faults {
+            space: Some(20),
+            truncate: true,
+            ..Faults::default()
+        });
+        write(&store, put(S, "b", "2")).await.unwrap_err();
+        // A crash now finds a torn tail, which goes.
+        assert_eq!(open(&disk.crashed(|n| n), &large()).unwrap().count(S), 1);
+        disk.set(Faults {
+            truncate: true,
+            ..Faults::default()
+        });
+        write(&store, put(S, "b", "2")).await.unwrap_err();
+        disk.set(Faults::default());
+        write(&store, put(S, "b", "2")).await.unwrap();
+        store.close().await;
+        assert_eq!(dump(&open(&disk, &large()).unwrap()), dump(&store));
+    });
+}
+
+#[test]
+fn a_failed_sync_ends_writes_and_not_reads() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &large()).unwrap();
+        write(&store, put(S, "a", "1")).await.unwrap();
+        let before = dump(&store);
+        disk.set(Faults {
+            sync: true,
+            ..Faults::default()
+        });
+        let error = write(&store, put(S, "b", "2")).await.unwrap_err();
+        assert!(
+            matches!(error, WriteError::Storage(StorageError::Failed { .. })),
+            "{error:?}"
+        );
+        disk.set(Faults::default());
+        // The disk says it works again, but what the failed sync left behind is unknown.
+        let error = write(&store, put(S, "c", "3")).await.unwrap_err();
+        assert!(
+            error_text(&error).contains("until a restart: sync the log"),
+            "{}",
+            error_text(&error)
+        );
+        assert_eq!((dump(&store), store.revision()), (before.clone(), Revision(2)));
+        store.close().await;
+        let store = open(&disk, &large()).unwrap();
+        assert_eq!(dump(&store), before);
+        write(&store, put(S, "c", "3")).await.unwrap();
+    });
+}
+
+#[test]
+fn an_error_other_than_full_ends_writes_and_leaves_a_clean_log() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &large()).unwrap();
+        write(&store, put(S, "a", "1")).await.unwrap();
+        let length = disk.content("log-00000000000000000002").len();
+        disk.set(Faults {
+            write_after: Some(30),
+            ..Faults::default()
+        });
+        let error = write(&store, put(S, "b", "2")).await.unwrap_err();
+        assert!(
+            matches!(error, WriteError::Storage(StorageError::Failed { .. })),
+            "{error:?}"
+        );
+        assert_eq!(disk.content("log-00000000000000000002").len(), length);
+    });
+}
+
+#[test]
+fn short_writes_are_continued() {
+    run(async {
+        let disk = SimDisk::default();
+        disk.set(Faults {
+            short: Some(7),
+            ..Faults::default()
+        });
+        let store = open(&disk, &large()).unwrap();
+        write(&store, put(S, "a", &"x".repeat(100))).await.unwrap();
+        store.close().await;
+        assert_eq!(dump(&open(&disk, &large()).unwrap()), dump(&store));
+    });
+}
+
+#[test]
+fn writes_go_on_when_neither_snapshot_nor_new_log_file_can_be_made() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &small()).unwrap();
+        disk.set(Faults {
+            create: true,
+            ..Faults::default()
+        });
+        for i in 0..100 {
+            write(&store, put(S, &format!("k{i}"), &"x".repeat(100)))
+                .await
+                .unwrap();
+        }
+        store.close().await;
+        assert_eq!(disk.names_with("").len(), 1, "{:?}", disk.names_with(""));
+        disk.set(Faults::default());
+        assert_eq!(dump(&open(&disk, &small()).unwrap()), dump(&store));
+    });
+}
+
+#[test]
+fn a_torn_tail_is_cut_at_any_byte() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &large()).unwrap();
+        let log = "log-00000000000000000002";
+        let mut states = vec![(disk.content(log).len(), dump(&store))];
+        for i in 0..6 {
+            write(&store, put(S, &format!("k{}", i % 4), &format!("value {i}")))
+                .await
+                .unwrap();
+            states.push((disk.content(log).len(), dump(&store)));
+        }
+        store.close().await;
+        for cut in 0..disk.content(log).len() {
+            let torn = disk.crashed(|n| n);
+            torn.edit(log, |bytes| bytes.truncate(cut));
+            let store = open(&torn, &large()).unwrap();
+            let expected = states
+                .iter()
+                .rev()
+                .find(|(len, _)| *len <= cut)
+                .map_or(Vec::new(), |(_, s)| s.clone());
+            assert_eq!(dump(&store), expected, "cut at {cut}");
+            write(&store, put(S, "after", "x")).await.unwrap();
+            store.close().await;
+            assert_eq!(
+                dump(&open(&torn, &large()).unwrap()),
+                dump(&store),
+                "cut at {cut}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_flipped_bit_before_the_last_frame_is_an_error_that_names_the_place() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &large()).unwrap();
+        let log = "log-00000000000000000002";
+        for i in 0..4 {
+            write(&store, put(S, &format!("k{i}"), &format!("value {i}")))
+                .await
+                .unwrap();
+        }
+        let before_last = disk.content(log).len();
+        write(&store, put(S, "last", "value")).await.unwrap();
+        store.close().await;
+        for at in 0..disk.content(log).len() {
+            let flipped = disk.crashed(|n| n);
+            flipped.edit(log, |bytes| bytes[at] ^= 0x10);
+            match open(&flipped, &large()) {
+                Err(OpenError::Damaged { path, offset, .. }) => {
+                    assert!(
+                        path.ends_with(log) && offset <= at as u64,
+                        "{path:?} {offset} for {at}"
+                    );
+                }
+                Err(OpenError::Version { .. }) => assert!((8..12).contains(&at)),
+                // The last frame cannot be told from one that was never finished.
+                Ok(store) => assert!(at >= before_last && store.count(S) == 4, "flip at {at}"),
+                Err(error) => panic!("flip at {at}: {error}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_missing_log_file_is_a_gap() {
+    run(async {
+        let disk = SimDisk::default();
+        let config = crate::Config {
+            snapshot_after_bytes: u64::MAX,
+            ..small()
+        };
+        let store = open(&disk, &config).unwrap();
+        for i in 0..60 {
+            write(&store, put(S, &format!("k{i}"), &"x".repeat(100)))
+                .await
+                .unwrap();
+        }
+        store.close().await;
+        let logs = disk.names_with("log-");
+        assert!(logs.len() > 3, "{logs:?}");
+        for gone in &logs[..logs.len() - 1] {
+            let holed = disk.crashed(|n| n);
+            crate::disk::Disk::remove(&holed, gone).unwrap();
+            let error = open(&holed, &config).unwrap_err();
+            assert!(matches!(error, OpenError::Gap { .. }), "without {gone}: {error}");
+        }
+    });
+}
+
+#[test]
+fn a_damaged_snapshot_is_an_error_that_names_the_place() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &small()).unwrap();
+        for i in 0..100 {
+            write(&store, put(S, &format!("k{}", i % 10), &"x".repeat(100)))
+                .await
+                .unwrap();
+        }
+        store.close().await;
+        let name = disk.names_with("snapshot-").pop().unwrap();
+        for at in (0..disk.content(&name).len()).step_by(17) {
+            let flipped = disk.crashed(|n| n);
+            flipped.edit(&name, |bytes| bytes[at] ^= 1);
+            let error = open(&flipped, &small()).unwrap_err();
+            assert!(error.to_string().contains(&name), "{error}");
+        }
+    });
+}
+
+fn error_text(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |e| e.source())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
