@@ -49,7 +49,7 @@ fn push_printable_or_code(out: &mut String, c: char) {
             out.push(c);
             Ok(())
         }
-        0..0x80 => write!(out, "\\x{code:02x}"),
+        0..0x20 | 0x7f => write!(out, "\\x{code:02x}"),
         _ if is_printable(c) => {
             out.push(c);
             Ok(())

@@ -11,6 +11,7 @@ mod field;
 mod gofmt;
 pub mod json;
 mod names;
+mod patch;
 mod resource_version;
 mod selector;
 mod status;
@@ -23,6 +24,7 @@ pub use crate::{
         GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey,
         ParseGroupVersionError, compare_versions,
     },
+    patch::{JsonPatch, MAX_COPY_BYTES, MAX_OPERATIONS, PatchError, diff_merge, json_patch, merge_patch},
     resource_version::ResourceVersion,
     selector::{
         FieldOperator, FieldRequirement, FieldSelector, LabelOperator, LabelRequirement, LabelSelector,
