@@ -12,7 +12,7 @@ use anyhow::Context;
 use crate::run::command;
 
 pub(crate) use build::{bin, build_only};
-pub(crate) use instance::Instance;
+pub(crate) use instance::{Controllers, Instance};
 
 /// What to do with the real server.
 #[derive(clap::Subcommand)]
@@ -24,6 +24,9 @@ pub(crate) enum Command {
         /// Which of several instances.
         #[arg(long, default_value = "default")]
         name: String,
+        /// Which controllers run beside the server.
+        #[arg(long, default_value = "all")]
+        controllers: Controllers,
     },
     /// Stop what `up` started, and delete its data.
     Down {
@@ -44,7 +47,9 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Build => build::all()?,
-        Command::Up { name } => println!("{}", Instance::start(&name)?.kubeconfig().display()),
+        Command::Up { name, controllers } => {
+            println!("{}", Instance::start(&name, controllers)?.kubeconfig().display())
+        }
         Command::Down { name } => Instance::named(&name)?.stop()?,
         Command::Status => instance::print_status()?,
         Command::Run { command } => return run_beside(&command),
@@ -54,7 +59,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 fn run_beside(words: &[String]) -> anyhow::Result<ExitCode> {
     let (program, args) = words.split_first().context("no command")?;
-    let instance = Instance::start(&format!("run-{}", std::process::id()))?;
+    let instance = Instance::start(&format!("run-{}", std::process::id()), Controllers::Embedded)?;
     let mut command = command(program);
     command
         .args(args)

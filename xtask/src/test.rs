@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::check;
-use crate::kube::Instance;
+use crate::kube::{Controllers, Instance};
 use crate::run::{Tally, cargo, part, run_seeing, seconds};
 use crate::tools::Tool;
 
@@ -57,7 +57,7 @@ fn on_real(env: &[(String, String)]) -> Tally {
     let mut tally = Tally::default();
     let mut started = None;
     tally.count(part("start a real kube-apiserver", || {
-        started = Some(Instance::start("test")?);
+        started = Some(Instance::start("test", Controllers::Embedded)?);
         Ok(())
     }));
     let Some(instance) = started else { return tally };

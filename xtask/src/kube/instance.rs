@@ -16,6 +16,28 @@ use crate::run::{seconds, wait_until};
 /// In the order in which they start; they stop the other way round.
 const PROCESSES: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
+/// Which controllers run beside the server.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Controllers {
+    /// All that work without nodes.
+    All,
+    /// Those that the embedded control plane has too: others would write to the objects of a test.
+    Embedded,
+}
+
+impl Controllers {
+    fn list(self) -> &'static str {
+        match self {
+            // Nodes are made by hand here: nothing renews their leases.
+            Controllers::All => "*,-node-lifecycle-controller,-node-ipam-controller",
+            Controllers::Embedded => {
+                "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
+                 root-ca-certificate-publisher-controller"
+            }
+        }
+    }
+}
+
 /// A real control plane under a name.
 pub(crate) struct Instance {
     dir: PathBuf,
@@ -32,7 +54,7 @@ impl Instance {
     }
 
     /// Starts an instance on free ports and waits until it is ready. One that runs already is left as it is.
-    pub(crate) fn start(name: &str) -> anyhow::Result<Instance> {
+    pub(crate) fn start(name: &str, controllers: Controllers) -> anyhow::Result<Instance> {
         build::all()?;
         let instance = Instance::named(name)?;
         if PROCESSES.iter().all(|name| instance.runs(name)) {
@@ -41,7 +63,7 @@ impl Instance {
         instance.stop()?;
         std::fs::create_dir_all(&instance.dir)?;
         let start = Instant::now();
-        if let Err(error) = instance.launch() {
+        if let Err(error) = instance.launch(controllers) {
             instance.stop_processes()?;
             return Err(error.context(format!("logs are in {}", instance.dir.display())));
         }
@@ -91,7 +113,7 @@ impl Instance {
         Process::read(&self.dir, name).is_some_and(Process::runs)
     }
 
-    fn launch(&self) -> anyhow::Result<()> {
+    fn launch(&self, controllers: Controllers) -> anyhow::Result<()> {
         let [etcd_port, peer_port, port, manager_port] = free_ports()?;
         let token = self.write_credentials()?;
         self.start_etcd(etcd_port, peer_port)?;
@@ -103,7 +125,7 @@ impl Instance {
         self.wait_for("/readyz", |instance| {
             instance.answers(&["get", "--raw", "/readyz"])
         })?;
-        self.start_controller_manager(manager_port)?;
+        self.start_controller_manager(manager_port, controllers)?;
         self.wait_for("the default service account", |instance| {
             instance.answers(&["get", "serviceaccount", "default", "--namespace=default"])
         })
@@ -141,6 +163,7 @@ impl Instance {
     fn write_credentials(&self) -> anyhow::Result<String> {
         let key = rcgen::KeyPair::generate()?;
         std::fs::write(self.dir.join("service-account.key"), key.serialize_pem())?;
+        std::fs::write(self.dir.join("service-account.pub"), key.public_key_pem())?;
         let token = random_token()?;
         std::fs::write(
             self.dir.join("tokens.csv"),
@@ -189,7 +212,6 @@ impl Instance {
     }
 
     fn start_apiserver(&self, etcd: u16, port: u16) -> anyhow::Result<()> {
-        let key = self.dir.join("service-account.key");
         let mut server = Command::new(bin("kube-apiserver")?);
         server.arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"));
         server.args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC"]);
@@ -198,14 +220,18 @@ impl Instance {
             &format!("--secure-port={port}"),
         ]);
         server.arg("--service-account-issuer=https://kubernetes.default.svc");
-        server.arg("--service-account-key-file").arg(&key);
-        server.arg("--service-account-signing-key-file").arg(&key);
+        server
+            .arg("--service-account-key-file")
+            .arg(self.dir.join("service-account.pub"));
+        server
+            .arg("--service-account-signing-key-file")
+            .arg(self.dir.join("service-account.key"));
         server.arg("--token-auth-file").arg(self.dir.join("tokens.csv"));
         server.arg("--cert-dir").arg(self.dir.join("certificates"));
         Process::start(&self.dir, PROCESSES[1], &mut server).map(drop)
     }
 
-    fn start_controller_manager(&self, port: u16) -> anyhow::Result<()> {
+    fn start_controller_manager(&self, port: u16, controllers: Controllers) -> anyhow::Result<()> {
         let mut manager = Command::new(bin("kube-controller-manager")?);
         manager.arg("--kubeconfig").arg(self.kubeconfig());
         manager
@@ -220,8 +246,7 @@ impl Instance {
             "--bind-address=127.0.0.1",
             &format!("--secure-port={port}"),
         ]);
-        // Nodes are made by hand here: nothing renews their leases.
-        manager.arg("--controllers=*,-node-lifecycle-controller,-node-ipam-controller");
+        manager.arg(format!("--controllers={}", controllers.list()));
         Process::start(&self.dir, PROCESSES[2], &mut manager).map(drop)
     }
 }

@@ -1,0 +1,19 @@
+//! The outer tests of the API server: real clients against a real process.
+//!
+//! A [`Target`] is a server under test: an embedded one that the test starts for itself, or the one whose
+//! kubeconfig is in `SKOPOS_TARGET`. The expected answers in `scripts/` are recorded from kube-apiserver
+//! (`UPDATE=1` with a real target) and replayed on the embedded server, so both must say the same.
+
+mod endpoint;
+mod kubeconfig;
+mod server;
+mod target;
+mod tools;
+mod transcript;
+
+pub use endpoint::{Answer, Connection, Endpoint, Request};
+pub use kubeconfig::Kubeconfig;
+pub use server::{Server, Start};
+pub use target::Target;
+pub use tools::{kubectl, python, skopos};
+pub use transcript::{compare_or_update, play};
