@@ -15,7 +15,7 @@ pub struct JsonPatch {
     unknown_fields: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Operation {
     pub(super) op: String,
     pub(super) path: Option<String>,
@@ -41,7 +41,7 @@ impl JsonPatch {
                     parsed.note_unknown(i, fields);
                     Operation::parse(fields)?
                 }
-                Value::Null => Operation::default(),
+                Value::Null => Operation::parse(&Map::new())?,
                 other => return Err(wrong_type(other, "Go value of type handlers.jsonPatchOp")),
             };
             parsed.operations.push(operation);

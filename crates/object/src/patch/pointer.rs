@@ -110,14 +110,12 @@ fn within(index: i64, length: usize) -> Result<usize, String> {
     } else {
         index
     };
-    if (0..length).contains(&at) {
-        if let Ok(at) = usize::try_from(at) {
-            return Ok(at);
-        }
+    match usize::try_from(at) {
+        Ok(position) if at < length => Ok(position),
+        _ => Err(format!(
+            "Unable to access invalid index: {index}: invalid index referenced"
+        )),
     }
-    Err(format!(
-        "Unable to access invalid index: {index}: invalid index referenced"
-    ))
 }
 
 fn parse_index(key: &str) -> Result<i64, String> {
