@@ -62,6 +62,22 @@ fn days_since_epoch(year: i64, month: u32, day: u32) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
+/// Writes seconds since 1970 as an RFC 3339 timestamp in UTC.
+pub(crate) fn format_rfc3339(seconds: i64) -> String {
+    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// Words a span of seconds with two or three significant figures: `5s`, `2m3s`, `3h`, `5d4h`, `2y30d`.
 ///
 /// A second or two into the future is clock skew and reads `0s`; more is `<invalid>`.
@@ -115,7 +131,7 @@ pub fn age(timestamp: &str, now: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{age, human_duration, parse_rfc3339};
+    use super::{age, format_rfc3339, human_duration, parse_rfc3339};
 
     #[test]
     fn words_durations_like_kubectl() {
@@ -156,6 +172,13 @@ mod tests {
         assert_eq!(parse_rfc3339("1969-12-31T23:59:59Z"), Some(-1));
         for bad in ["", "2024-02-30T00:00:00Z", "2024-01-01", "2024-01-01T24:00:00Z", "x"] {
             assert_eq!(parse_rfc3339(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn writes_what_it_reads() {
+        for text in ["1970-01-01T00:00:00Z", "2024-02-29T23:59:59Z", "1969-12-31T23:59:59Z", "2000-03-01T00:00:00Z"] {
+            assert_eq!(format_rfc3339(parse_rfc3339(text).unwrap()), text);
         }
     }
 
