@@ -1,0 +1,166 @@
+//! What the edge hands to the inner service, and what it expects back.
+//!
+//! The inner service implements [`Handler`]; everything else here is data.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Uri};
+use tokio::time::Instant;
+
+use super::body::ResponseBody;
+
+/// The group whose members are never refused by authorization.
+pub const MASTERS: &str = "system:masters";
+/// The group that every authenticated user is in.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of requests without credentials.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The name of a user without credentials.
+pub const ANONYMOUS: &str = "system:anonymous";
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// The user name, as RBAC and audit see it.
+    pub name: String,
+    /// A stable identity, often empty.
+    pub uid: String,
+    /// The groups, in the order the credential gives them; `system:authenticated` is last.
+    pub groups: Vec<String>,
+    /// Further facts from the credential, such as its id.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// The administrator that in-process clients and the admin kubeconfig act as.
+    #[must_use]
+    pub fn admin() -> Self {
+        Self {
+            name: "kubernetes-admin".to_owned(),
+            groups: vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// A request without credentials.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Whether the user is in `group`.
+    #[must_use]
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|have| have == group)
+    }
+}
+
+/// One request after authentication, its body already read within the limit.
+///
+/// The `Authorization` header is gone; `Audit-Id` is always there.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The HTTP method.
+    pub method: Method,
+    /// Path and query.
+    pub uri: Uri,
+    /// Headers as sent, without credentials.
+    pub headers: HeaderMap,
+    /// The whole body; empty for GET and HEAD.
+    pub body: Bytes,
+    /// Who asks.
+    pub user: Arc<User>,
+    /// When the head of the request had arrived.
+    pub received: Instant,
+    /// When the edge gives up and answers 504; `None` for long-running requests.
+    pub deadline: Option<Instant>,
+}
+
+/// How a request shows in the metrics. The handler puts one into the extensions of its response.
+///
+/// Values must come from a bounded set (the registry of resources), never from the request itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RequestLabels {
+    /// Upper case, as upstream reports it: `GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `APPLY`, `DELETE`, `DELETECOLLECTION`.
+    pub verb: &'static str,
+    /// API group, empty for core.
+    pub group: Arc<str>,
+    /// API version.
+    pub version: Arc<str>,
+    /// Plural resource name.
+    pub resource: Arc<str>,
+    /// Subresource, or the path for requests that name no resource.
+    pub subresource: Arc<str>,
+    /// `cluster`, `namespace`, `resource`, or empty.
+    pub scope: &'static str,
+}
+
+/// One number read when `/metrics` is asked for.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Metric name without `_total`.
+    pub name: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    /// Label names and values, possibly none. Samples of one name must follow each other.
+    pub labels: Vec<(&'static str, String)>,
+    /// Whether it only grows, and its value.
+    pub value: SampleValue,
+}
+
+/// The kind and value of a [`Sample`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SampleValue {
+    /// Only grows.
+    Counter(f64),
+    /// Goes up and down.
+    Gauge(f64),
+}
+
+/// The service behind the edge.
+///
+/// A handler's future may be dropped at any await point: on a timeout, or when the client goes away.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one request.
+    fn handle(&self, request: Request) -> impl Future<Output = http::Response<ResponseBody>> + Send;
+
+    /// Whether the request is a watch or another stream: outside the in-flight limits and timeouts.
+    fn is_long_running(&self, method: &Method, uri: &Uri) -> bool {
+        super::deadline::looks_long_running(method, uri)
+    }
+
+    /// The paths that `/` lists, beyond the edge's own. Sorted by the edge.
+    fn index_paths(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Numbers for `/metrics`: `apiserver_storage_objects`, the store's statistics.
+    fn samples(&self) -> Vec<Sample> {
+        Vec::new()
+    }
+}
+
+impl<H: Handler> Handler for Arc<H> {
+    fn handle(&self, request: Request) -> impl Future<Output = http::Response<ResponseBody>> + Send {
+        H::handle(self, request)
+    }
+
+    fn is_long_running(&self, method: &Method, uri: &Uri) -> bool {
+        H::is_long_running(self, method, uri)
+    }
+
+    fn index_paths(&self) -> Vec<String> {
+        H::index_paths(self)
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        H::samples(self)
+    }
+}

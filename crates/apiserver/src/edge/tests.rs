@@ -1,0 +1,1 @@
+//! The edge as clients see it.
