@@ -173,9 +173,15 @@ impl Request {
 
     /// Adds a body and its type.
     #[must_use]
-    pub fn body(mut self, content_type: &str, body: impl Into<Bytes>) -> Request {
+    pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> Request {
+        self.content(body).header("content-type", content_type)
+    }
+
+    /// Adds a body without its type.
+    #[must_use]
+    pub fn content(mut self, body: impl Into<Bytes>) -> Request {
         self.body = body.into();
-        self.header("content-type", content_type)
+        self
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod endpoint;
 mod kubeconfig;
+mod requests;
 mod server;
 mod target;
 mod tools;
@@ -13,6 +14,7 @@ mod transcript;
 
 pub use endpoint::{Answer, Connection, Endpoint, Request};
 pub use kubeconfig::Kubeconfig;
+pub use requests::{play_requests, set_requests_stage};
 pub use server::{Server, Start};
 pub use target::Target;
 pub use tools::{kubectl, python, skopos};

@@ -46,7 +46,8 @@ pub fn compare_or_update(path: &Path, said: &str) -> anyhow::Result<()> {
     )
 }
 
-fn scripts() -> PathBuf {
+/// Where scripts and fixtures are.
+pub(crate) fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")
 }
 
