@@ -5,6 +5,7 @@ mod codec;
 mod fields;
 mod kind;
 mod openapi;
+pub mod protobuf;
 mod quantity;
 mod strategic;
 mod structural;
