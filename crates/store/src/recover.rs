@@ -142,9 +142,18 @@ pub(crate) fn recover(
         log_bytes += len;
         end = Some((log_name(segment.first), len));
     }
-    let state = replay.state;
+    let Replay { state, last, .. } = replay;
+    // Before a new file may take the name of an old one.
+    tidy(&**disk, &names, &segments);
     let log = match end {
-        Some((name, len)) => reopen(disk, &name, len, segment_bytes).map_err(io_error)?,
+        Some((name, len)) => {
+            let mut log = reopen(disk, &name, len, segment_bytes).map_err(io_error)?;
+            if last != Some(state.revision()) {
+                // Someone cut the log to before the snapshot. Leave no gap inside a file.
+                log.rotate(Revision(state.revision().0 + 1)).map_err(io_error)?;
+            }
+            log
+        }
         None => {
             let first = Revision(state.revision().0 + 1);
             Log::create(disk.clone(), first, segment_bytes).map_err(|source| OpenError::Directory {
@@ -153,7 +162,6 @@ pub(crate) fn recover(
             })?
         }
     };
-    tidy(&**disk, &names, &segments);
     Ok(Recovered {
         state,
         log,
@@ -273,9 +281,10 @@ impl Replay<'_> {
     }
 
     fn expect(&self, found: Revision, path: &std::path::Path) -> Result<(), OpenError> {
-        let state = self.state.revision().0;
-        let expected = self.last.map_or(state + 1, |last| last.0 + 1);
-        let fits = found.0 == expected || (self.last.is_none() && found.0 <= state);
+        let last = self.last.map_or(0, |last| last.0);
+        // What lies between may be missing only where the snapshot has it.
+        let expected = self.state.revision().0 + 1;
+        let fits = last < found.0 && found.0 <= expected;
         if fits {
             return Ok(());
         }
@@ -357,7 +366,7 @@ fn tidy(disk: &dyn Disk, names: &[String], segments: &[Segment]) {
     for name in names {
         let empty_log =
             parse_log_name(name).is_some_and(|first| segments.iter().all(|kept| kept.first != first));
-        if empty_log && !segments.is_empty() || name.ends_with(".tmp") {
+        if empty_log || name.ends_with(".tmp") {
             let _ = disk.remove(name);
         }
     }

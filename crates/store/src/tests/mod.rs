@@ -1,6 +1,9 @@
 //! Tests of the store on a simulated disk.
 
 mod disk_faults;
+mod model;
+mod reading;
+mod reference;
 
 use std::sync::Arc;
 
