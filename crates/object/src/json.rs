@@ -1,12 +1,15 @@
 //! JSON text in and out, by the rules of the Kubernetes API.
 
 mod decode;
+mod duplicates;
 mod error;
-mod number;
+pub(crate) mod number;
 mod text;
 
+pub(crate) use self::duplicates::Duplicates;
 pub use self::{
-    decode::{Decoded, MAX_DEPTH, MAX_DUPLICATES, decode},
+    decode::{Decoded, MAX_DEPTH, decode},
+    duplicates::MAX_DUPLICATES,
     error::DecodeError,
 };
 use crate::gofmt;

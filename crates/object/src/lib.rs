@@ -16,6 +16,7 @@ mod resource_version;
 mod selector;
 mod status;
 pub mod validation;
+pub mod yaml;
 
 pub use crate::{
     field::{FieldError, FieldErrorKind, FieldErrors, FieldPath},

@@ -1,10 +1,11 @@
 //! The decoder of request bodies: one pass, bounded depth, duplicate keys noted.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{error::DecodeError, number, text};
+use super::{duplicates::Duplicates, error::DecodeError, number, text};
+use crate::quote;
 
 /// How deep lists and objects may be nested.
 ///
@@ -12,17 +13,30 @@ use super::{error::DecodeError, number, text};
 /// we accept can also be read inside a list or a watch event.
 pub const MAX_DEPTH: usize = 120;
 
-/// How many duplicate keys are reported at most.
-pub const MAX_DUPLICATES: usize = 100;
-
 /// A decoded text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The value. Of duplicate keys the last one won.
     pub value: Value,
     /// The paths of keys given more than once, such as `spec.list[0].name`; at most
-    /// [`MAX_DUPLICATES`], in the order of the text.
+    /// [`MAX_DUPLICATES`](super::MAX_DUPLICATES), in the order of the text.
     pub duplicates: Vec<String>,
+    /// What the YAML library of API servers says of them, if the text is YAML.
+    pub(crate) yaml_complaint: Option<String>,
+}
+
+impl Decoded {
+    /// What strict decoding says of duplicate keys, in the words of the API server.
+    pub fn strict_errors(&self) -> Vec<String> {
+        match &self.yaml_complaint {
+            Some(complaint) => vec![complaint.clone()],
+            None => self
+                .duplicates
+                .iter()
+                .map(|path| format!("duplicate field {}", quote(path)))
+                .collect(),
+        }
+    }
 }
 
 /// Decodes one JSON value by the rules of the Kubernetes API.
@@ -43,19 +57,18 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
         text: &text,
         at: 0,
         depth: 0,
-        duplicates: Vec::new(),
+        duplicates: Duplicates::default(),
     };
     let value = decoder.value("looking for beginning of value")?;
     decoder.skip_blanks();
     if decoder.at < text.len() {
         return Err(decoder.error("after top-level value"));
     }
-    let mut duplicates = decoder.duplicates;
-    if duplicates.len() > 1 {
-        let mut seen = HashSet::new();
-        duplicates.retain(|path| seen.insert(path.clone()));
-    }
-    Ok(Decoded { value, duplicates })
+    Ok(Decoded {
+        value,
+        duplicates: decoder.duplicates.into_paths(),
+        yaml_complaint: None,
+    })
 }
 
 /// Replaces each byte that is not part of UTF-8, as Go does.
@@ -75,9 +88,7 @@ struct Decoder<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
-    // Paths relative to the value being read; each level puts its own part in front on the way out,
-    // so that nothing is kept while there are no duplicates.
-    duplicates: Vec<String>,
+    duplicates: Duplicates,
 }
 
 impl Decoder<'_> {
@@ -128,15 +139,13 @@ impl Decoder<'_> {
             self.at += 1;
             let outer = self.duplicates.len();
             let value = self.value("looking for beginning of value")?;
-            if self.duplicates.len() > outer {
-                self.prefix_duplicates(outer, &key);
-            }
+            self.duplicates.under_key(outer, &key);
             match map.entry(key) {
                 serde_json::map::Entry::Vacant(entry) => {
                     entry.insert(value);
                 }
                 serde_json::map::Entry::Occupied(mut entry) => {
-                    self.note_duplicate(first_duplicate, outer, entry.key());
+                    self.duplicates.note(first_duplicate, outer, entry.key());
                     entry.insert(value);
                 }
             }
@@ -156,9 +165,7 @@ impl Decoder<'_> {
         loop {
             let outer = self.duplicates.len();
             items.push(self.value("looking for beginning of value")?);
-            if self.duplicates.len() > outer {
-                self.prefix_duplicates(outer, &format!("[{}]", items.len() - 1));
-            }
+            self.duplicates.under_index(outer, items.len() - 1);
             if self.ends(b']', "after array element")? {
                 return Ok(Value::Array(items));
             }
@@ -258,23 +265,6 @@ impl Decoder<'_> {
     fn error(&self, context: &str) -> DecodeError {
         DecodeError::at(self.text.as_bytes(), self.at, context)
     }
-
-    /// Notes a key as duplicate, before what its second value added. `first` is where the paths
-    /// of this object begin.
-    fn note_duplicate(&mut self, first: usize, before: usize, key: &str) {
-        let known = self.duplicates[first..].iter().any(|path| path == key);
-        if !known && self.duplicates.len() < MAX_DUPLICATES {
-            self.duplicates.insert(before, key.to_owned());
-        }
-    }
-
-    #[cold]
-    fn prefix_duplicates(&mut self, from: usize, parent: &str) {
-        for path in &mut self.duplicates[from..] {
-            let dot = if path.starts_with('[') { "" } else { "." };
-            *path = format!("{parent}{dot}{path}");
-        }
-    }
 }
 
 #[cfg(test)]
@@ -282,6 +272,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::json::MAX_DUPLICATES;
 
     fn check(text: &str, expect: &Value) {
         assert_eq!(&decode(text.as_bytes()).unwrap().value, expect, "{text}");
@@ -358,6 +349,7 @@ mod tests {
         let text = r#"{"a":{"x":1,"x":2},"l":[{},{"n":1,"n":2}],"a":{"y":{"z":1,"z":1}},"a":1}"#;
         let decoded = decode(text.as_bytes()).unwrap();
         assert_eq!(decoded.duplicates, ["a.x", "l[1].n", "a", "a.y.z"]);
+        assert_eq!(decoded.strict_errors()[1], "duplicate field \"l[1].n\"");
         assert_eq!(decoded.value, json!({"a": 1, "l": [{}, {"n": 2}]}));
     }
 

@@ -7,11 +7,15 @@ pub(super) fn parse(literal: &str) -> Option<Value> {
     if let Ok(integer) = literal.parse::<i64>() {
         return Some(integer.into());
     }
-    let float: f64 = literal.parse().ok()?;
-    if let Some(integer) = integral(float) {
-        return Some(integer.into());
+    from_float(literal.parse().ok()?)
+}
+
+/// The value for a float: an integer if it has no fraction. Gives nothing for what JSON cannot say.
+pub(crate) fn from_float(float: f64) -> Option<Value> {
+    match integral(float) {
+        Some(integer) => Some(integer.into()),
+        None => Number::from_f64(float).map(Value::Number),
     }
-    Number::from_f64(float).map(Value::Number)
 }
 
 /// The integer that Go would print for this float, if it prints one that fits 64 bits.
