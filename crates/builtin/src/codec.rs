@@ -5,6 +5,8 @@
 
 mod zero;
 
+pub(crate) use zero::absent;
+
 use serde_json::{Map, Value};
 
 use crate::kind::Kind;

@@ -2,9 +2,11 @@
 
 mod base64;
 mod codec;
+mod defaults;
 mod fields;
 mod kind;
 mod openapi;
+mod prepare;
 pub mod protobuf;
 mod quantity;
 mod strategic;
@@ -13,8 +15,12 @@ mod time;
 mod types;
 
 pub use codec::{decode, decode_check, decode_type};
+pub use defaults::default;
 pub use fields::{field_label_error, field_labels, field_value};
 pub use kind::{Kind, Subresource, kind, kinds};
 pub use openapi::{openapi_schema_name, openapi_schemas};
+pub use prepare::{
+    changes_generation, has_generation, prepare_create, prepare_status_update, prepare_update,
+};
 pub use strategic::{MergeError, strategic_merge};
 pub use structural::{schema, structural_json};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::types::{Field, Id, Ty};
 
 /// The value of an absent field, or None when the field is left out.
-pub(super) fn absent(field: &'static Field) -> Option<Value> {
+pub(crate) fn absent(field: &'static Field) -> Option<Value> {
     if field.pointer || field.omitzero {
         return if field.omitempty || field.omitzero { None } else { Some(Value::Null) };
     }
