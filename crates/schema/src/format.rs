@@ -1,6 +1,6 @@
 //! The string and number formats that schemas can name.
 
-mod address;
+pub(crate) mod address;
 mod code;
 mod time;
 

@@ -2,6 +2,7 @@
 
 mod clock;
 mod column;
+pub mod crd;
 mod defaulting;
 mod embedded;
 mod format;

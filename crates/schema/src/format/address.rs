@@ -14,14 +14,14 @@ static HOSTNAME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("^({single}|{dotted})$")).ok()
 });
 
-pub(super) fn is_hostname(text: &str) -> bool {
+pub(crate) fn is_hostname(text: &str) -> bool {
     text.len() <= 255
         && text.split('.').all(|label| label.len() <= 63)
         && HOSTNAME.as_ref().is_some_and(|regex| regex.is_match(text))
 }
 
 /// An IP address whose IPv4 parts may have leading zeros.
-pub(super) fn is_ip_sloppy(text: &str) -> bool {
+pub(crate) fn is_ip_sloppy(text: &str) -> bool {
     is_ipv4_sloppy(text) || is_ipv6_sloppy(text)
 }
 
@@ -54,7 +54,7 @@ fn is_ipv6_sloppy(text: &str) -> bool {
     }
 }
 
-pub(super) fn is_cidr(text: &str) -> bool {
+pub(crate) fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let max = if is_ipv4_sloppy(address) {
         32
@@ -68,7 +68,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
 }
 
 /// Six, eight or twenty octets, as `00:00`, `00-00` or `0000.0000`.
-pub(super) fn is_mac(text: &str) -> bool {
+pub(crate) fn is_mac(text: &str) -> bool {
     let (separator, width) = match text.as_bytes() {
         [_, _, b':', ..] => (':', 2),
         [_, _, b'-', ..] => ('-', 2),
@@ -86,7 +86,7 @@ pub(super) fn is_mac(text: &str) -> bool {
 }
 
 /// An absolute URI or an absolute path, as a request line may hold it.
-pub(super) fn is_request_uri(text: &str) -> bool {
+pub(crate) fn is_request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return false;
     }
@@ -163,7 +163,7 @@ fn percent_encoding_is_whole(text: &str) -> bool {
 }
 
 /// A mail address, with or without a display name before `<address>`.
-pub(super) fn is_email(text: &str) -> bool {
+pub(crate) fn is_email(text: &str) -> bool {
     let text = text.trim_matches([' ', '\t']);
     match text.strip_suffix('>').and_then(|head| head.rsplit_once('<')) {
         Some((name, address)) => is_display_name(name.trim_matches([' ', '\t'])) && is_addr_spec(address),
