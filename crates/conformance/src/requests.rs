@@ -102,7 +102,7 @@ fn shown(answer: &Answer) -> String {
         return format!("> {code}\n");
     }
     if status["kind"] != "Status" {
-        let text = std::str::from_utf8(&answer.body).unwrap_or("");
+        let text = String::from_utf8_lossy(&answer.body);
         let text = if text.starts_with("k8s\0") {
             "(protobuf)"
         } else {
@@ -111,26 +111,33 @@ fn shown(answer: &Answer) -> String {
         return format!("> {code} {text}\n");
     }
     let word = |value: &Value, name: &str| shortened(value[name].as_str().unwrap_or("-"));
-    let mut text = format!(
-        "> {code} {} {}\n",
-        word(&status, "reason"),
-        word(&status, "message")
-    );
+    let mut causes: Vec<String> = Vec::new();
     for cause in status["details"]["causes"].as_array().into_iter().flatten() {
         let (reason, field, message) = (
             word(cause, "reason"),
             word(cause, "field"),
             word(cause, "message"),
         );
-        text.push_str(&format!(">   {reason} {field} {message}\n"));
+        causes.push(format!(">   {reason} {field} {message}\n"));
     }
-    text
+    let mut message = word(&status, "message");
+    if let (true, Some((head, _))) = (causes.len() > 1, message.split_once(": [")) {
+        // kube-apiserver walks maps: the order of several complaints changes from run to run.
+        message = format!("{head}: […]");
+        causes.sort();
+    }
+    format!(
+        "> {code} {} {message}\n{}",
+        word(&status, "reason"),
+        causes.concat()
+    )
 }
 
 /// Cuts long runs of one letter, revisions and uids.
 fn shortened(message: &str) -> String {
     let replacements = [
         ("a{40,}|x{40,}", "…"),
+        ("No_[a-z0-9]{5}", "No_…"),
         (r"(current: )\d+", "${1}…"),
         ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
         (

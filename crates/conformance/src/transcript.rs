@@ -179,8 +179,13 @@ impl Outcome {
 
     fn written(&self, changing: &[(Regex, String)]) -> String {
         let mut written = String::new();
-        for line in self.text.lines() {
-            written.push_str(format!("> {}", steady(line, changing)).trim_end());
+        let mut lines: Vec<String> = self.text.lines().map(|line| steady(line, changing)).collect();
+        // kube-apiserver walks maps: the order of several complaints changes from run to run.
+        lines
+            .chunk_by_mut(|a, b| a.starts_with("* ") && b.starts_with("* "))
+            .for_each(<[String]>::sort);
+        for line in lines {
+            written.push_str(format!("> {line}").trim_end());
             written.push('\n');
         }
         if self.code != 0 {
