@@ -5,6 +5,8 @@
 
 mod accept;
 mod body;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod render;
 mod table;
 #[cfg(test)]
@@ -22,7 +24,7 @@ pub(crate) use self::accept::{
     ServerVersion, choose, header as accept_header, parse as parse_accept, wants_pretty,
 };
 pub(crate) use self::body::{Decoded, Types, content_type, decode_body};
-pub(crate) use self::render::{ListFrame, gzip_if_large, list, object, status, watch_event};
+pub(crate) use self::render::{ListFrame, gzip_if_large, list, object, pack_if_large, status, watch_event};
 pub(crate) use self::wire::{Message, envelope};
 use crate::registry::Resource;
 use crate::request::Query;

@@ -136,7 +136,12 @@ pub(crate) fn status(headers: &HeaderMap, query: &Query, status: &Status) -> Bod
 }
 
 /// Compresses a large body for a client that takes gzip; the flag says whether it did.
-pub(crate) fn gzip_if_large(accepts_gzip: bool, bytes: Bytes) -> (Bytes, bool) {
+pub(crate) fn gzip_if_large(wanted: &Wanted, bytes: Bytes) -> (Bytes, bool) {
+    pack_if_large(wanted.gzip, bytes)
+}
+
+/// Like [`gzip_if_large`] where nothing else was negotiated.
+pub(crate) fn pack_if_large(accepts_gzip: bool, bytes: Bytes) -> (Bytes, bool) {
     if !accepts_gzip || bytes.len() <= GZIP_THRESHOLD_BYTES {
         return (bytes, false);
     }

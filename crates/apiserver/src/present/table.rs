@@ -174,7 +174,7 @@ impl Definition {
     fn from_custom(column: &skopos_schema::Column) -> Definition {
         Definition {
             name: column.name.clone(),
-            r#type: column.r#type.clone(),
+            r#type: column.kind.as_str().to_owned(),
             format: column.format.clone(),
             description: column.description.clone(),
             priority: column.priority,

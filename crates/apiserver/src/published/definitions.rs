@@ -16,6 +16,9 @@ const MAX_DEPTH: usize = 128;
 /// Keys of a schema that are never published.
 const PRIVATE_KEYS: [&str; 5] = ["$schema", "$ref", "id", "example", "externalDocs"];
 
+/// Types of the meta group that no custom resource refers to.
+const UNSHARED_META_KINDS: [&str; 4] = ["APIResource", "APIResourceList", "MicroTime", "WatchEvent"];
+
 /// The two versions of OpenAPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -82,7 +85,10 @@ pub(super) fn shared(dialect: Dialect) -> Map<String, Value> {
     let Value::Object(mut schemas) = skopos_builtin::openapi_schemas("coordination.k8s.io", "v1") else {
         return Map::new();
     };
-    schemas.retain(|name, _| name.starts_with(META_PREFIX));
+    schemas.retain(|name, _| {
+        name.strip_prefix(META_PREFIX)
+            .is_some_and(|kind| !UNSHARED_META_KINDS.contains(&kind))
+    });
     schemas.extend(scale());
     match dialect {
         Dialect::V3 => schemas,
@@ -156,7 +162,11 @@ fn single_reference(object: &Map<String, Value>) -> Option<String> {
 }
 
 /// The schemas of a custom resource and its list, by name.
-pub(super) fn custom(resource: &Resource, definition: &Entry, dialect: Dialect) -> Vec<(String, Value)> {
+pub(super) fn custom(
+    resource: &Resource,
+    definition: Option<&Entry>,
+    dialect: Dialect,
+) -> Vec<(String, Value)> {
     let kind_name = name(resource, &resource.kind);
     let mut own = kind_schema(resource, definition, dialect);
     let mut list = list_schema(resource, &kind_name, dialect);
@@ -177,8 +187,9 @@ fn add_type(schema: &mut Value, resource: &Resource, kind: &str) {
     }
 }
 
-fn kind_schema(resource: &Resource, definition: &Entry, dialect: Dialect) -> Value {
-    let Some(mut schema) = written_schema(&resource.version, definition) else {
+fn kind_schema(resource: &Resource, definition: Option<&Entry>, dialect: Dialect) -> Value {
+    let written = definition.and_then(|definition| written_schema(&resource.version, definition));
+    let Some(mut schema) = written else {
         return json!({"type": "object"});
     };
     if dialect == Dialect::V2 && is_set(&schema, "x-kubernetes-preserve-unknown-fields") {

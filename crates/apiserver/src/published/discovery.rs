@@ -178,7 +178,8 @@ fn foreign_version<'a>(resource: &Resource, sub: &'a Subresource) -> Option<(&'a
 
 /// A short hash of the version objects are stored in: clients see by it that an upgrade has moved them.
 fn storage_version_hash(resource: &Resource) -> String {
-    if !resource.is_stored() {
+    // What can be listed but not watched is made up on the way out.
+    if !resource.allows("watch") {
         return String::new();
     }
     let stored = format!(

@@ -173,9 +173,7 @@ fn custom_schemas(registry: &Registry, resource: &Resource, dialect: Dialect) ->
     let definition = resource
         .custom()
         .and_then(|custom| registry.definition(&custom.definition));
-    definition
-        .map(|definition| definitions::custom(resource, definition, dialect))
-        .unwrap_or_default()
+    definitions::custom(resource, definition.map(AsRef::as_ref), dialect)
 }
 
 /// The schemas of all group versions for v2, each name once.
