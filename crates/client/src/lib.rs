@@ -1,1 +1,44 @@
 //! Talk to an API server: connection, discovery, dynamic access, list and watch streams.
+//!
+//! [`connect`] finds the server, [`discover`] asks what it serves, [`Catalog::resolve`] turns a user's word into
+//! a [`Resource`], and [`Api`] does things with it. [`Follower`] watches without end.
+//!
+//! ```no_run
+//! # async fn tour() -> Result<(), Box<dyn std::error::Error>> {
+//! use skopos_client::{Api, ListParams, Sources, connect, discover};
+//!
+//! let client = connect(&Sources { home: Some("/home/me/.kube/config".into()), ..Sources::default() }).await?;
+//! let catalog = discover(&client).await?;
+//! let applications = Api::all(&client, catalog.resolve("app")?.resource);
+//! let mut list = applications.list(&ListParams::default());
+//! while let Some(object) = list.next().await? {
+//!     println!("{}", object.key());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod connect;
+mod error;
+mod http_client;
+mod resource;
+mod catalog;
+mod discovery;
+mod api;
+mod split;
+mod list;
+mod watch;
+mod follow;
+mod list_watch;
+
+pub use api::{Api, DeleteParams, Patch, Propagation, WriteParams};
+pub use catalog::{Catalog, Resolved, UnknownResource};
+pub use connect::{ConnectError, InCluster, Sources, Tried, connect};
+pub use discovery::discover;
+pub use error::Error;
+pub use follow::{Follow, Follower, Selection, Why};
+pub use http_client::{Answer, Call, Client};
+pub use list::{ListParams, ListStream};
+pub use resource::Resource;
+pub use split::{ListMeta, ListSplitter, MAX_ENVELOPE_BYTES, MAX_ITEM_BYTES, SplitError};
+pub use watch::{WatchParams, WatchStream};

@@ -1,0 +1,84 @@
+//! The command line: global options and the list of commands.
+
+use std::io::IsTerminal as _;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::command::{Apiserver, Apply, Completion, Delete, Demo, Etcd, Get, Up, Version, Watch};
+use crate::failure::{EXIT_CODES, Failure};
+
+/// Watch custom resources and react to every change.
+#[derive(Debug, Parser)]
+#[command(name = "skopos", version, after_help = EXIT_CODES, propagate_version = false)]
+pub(crate) struct Cli {
+    /// Say more on standard error (-v information, -vv every request)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One variant per command; each type parses its own arguments and runs itself.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(Demo),
+    Up(Up),
+    Apiserver(Box<Apiserver>),
+    Apply(Apply),
+    Get(Get),
+    Watch(Watch),
+    Delete(Delete),
+    Completion(Completion),
+    Version(Version),
+    #[command(hide = true)]
+    Etcd(Etcd),
+}
+
+impl Cli {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        self.start_logging();
+        match self.command {
+            Command::Demo(command) => command.run().await,
+            Command::Up(command) => command.run().await,
+            Command::Apiserver(command) => command.run().await,
+            Command::Apply(command) => command.run().await,
+            Command::Get(command) => command.run().await,
+            Command::Watch(command) => command.run().await,
+            Command::Delete(command) => command.run().await,
+            Command::Completion(command) => command.run(),
+            Command::Version(command) => command.run().await,
+            Command::Etcd(command) => command.run().await,
+        }
+    }
+
+    /// Logs go to standard error; `SKOPOS_LOG` overrides the level with a filter such as `skopos=debug`.
+    fn start_logging(&self) {
+        let serves = matches!(self.command, Command::Up(_) | Command::Apiserver(_));
+        let level = match (self.verbose, serves) {
+            (0, false) => "error",
+            (0, true) => "warn",
+            (1, _) => "info",
+            _ => "debug",
+        };
+        let filter = EnvFilter::try_from_env("SKOPOS_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_documents_the_exit_codes() {
+        assert!(Cli::command().render_long_help().to_string().contains("no API server found"));
+    }
+}

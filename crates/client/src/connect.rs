@@ -1,0 +1,189 @@
+//! Finds out which API server to talk to, and how.
+//!
+//! The environment is not read here: the caller says in [`Sources`] what it found there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::Client;
+
+/// Where a connection may be described, in the order in which it is looked for.
+///
+/// The first source that exists is used; a source that exists but is broken is an error, because silently
+/// talking to another cluster than the one meant is worse.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// A kubeconfig named by the user. Nothing else is tried if it is set.
+    pub explicit: Option<PathBuf>,
+    /// The files of the `KUBECONFIG` variable, merged as kubectl does. Files that do not exist are skipped.
+    pub variable: Vec<PathBuf>,
+    /// Whether to look for the service account of a pod.
+    pub in_cluster: InCluster,
+    /// The kubeconfig that a running `skopos up` writes.
+    pub running: Option<PathBuf>,
+    /// The user's own kubeconfig, usually `~/.kube/config`.
+    pub home: Option<PathBuf>,
+    /// A context to use instead of the current one.
+    pub context: Option<String>,
+}
+
+/// Whether this process may be running in a pod.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InCluster {
+    /// The service variables of a pod are set.
+    Yes,
+    /// They are not.
+    #[default]
+    No,
+}
+
+/// A connection that could not be set up. None of them is retryable without a change of the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No source describes a server.
+    #[error("no API server to talk to; looked at:\n{0}")]
+    NothingFound(Tried),
+    /// A kubeconfig was found but cannot be used.
+    #[error("kubeconfig {}", .path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The service account of this pod cannot be used.
+    #[error("in-cluster service account")]
+    InCluster(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Certificates or credentials are not usable.
+    #[error("credentials for {server}")]
+    Credentials {
+        /// The server's address.
+        server: String,
+        /// What is wrong with them.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// The places that were looked at in vain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tried(pub Vec<String>);
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, place) in self.0.iter().enumerate() {
+            let end = if n == 0 { "" } else { "\n" };
+            write!(f, "{end}  - {place}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How long to wait for a TCP and TLS connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connects to the first API server that `sources` describes. Sends nothing yet.
+pub async fn connect(sources: &Sources) -> Result<Client, ConnectError> {
+    let mut config = find(sources).await?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // Retries are decided where it is known what a repeated request would do.
+    config.default_retry = false;
+    let server = config.cluster_url.to_string();
+    let server = server.trim_end_matches('/').to_owned();
+    let kube = kube::Client::try_from(config)
+        .map_err(|source| ConnectError::Credentials { server: server.clone(), source: source.into() })?;
+    Ok(Client::new(kube, &server))
+}
+
+async fn find(sources: &Sources) -> Result<kube::Config, ConnectError> {
+    if let Some(path) = &sources.explicit {
+        return from_file(path, sources).await;
+    }
+    let present: Vec<&PathBuf> = sources.variable.iter().filter(|path| path.exists()).collect();
+    if let Some(first) = present.first() {
+        let merged = merged(&present)?;
+        return from_kubeconfig(first, merged, sources).await;
+    }
+    if sources.in_cluster == InCluster::Yes {
+        return kube::Config::incluster().map_err(|source| ConnectError::InCluster(source.into()));
+    }
+    for path in [&sources.running, &sources.home].into_iter().flatten() {
+        if path.exists() {
+            return from_file(path, sources).await;
+        }
+    }
+    Err(ConnectError::NothingFound(tried(sources)))
+}
+
+fn merged(paths: &[&PathBuf]) -> Result<Kubeconfig, ConnectError> {
+    let mut all = Kubeconfig::default();
+    for path in paths {
+        let one = Kubeconfig::read_from(path).map_err(|source| broken(path, source))?;
+        all = all.merge(one).map_err(|source| broken(path, source))?;
+    }
+    Ok(all)
+}
+
+async fn from_file(path: &Path, sources: &Sources) -> Result<kube::Config, ConnectError> {
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|source| broken(path, source))?;
+    from_kubeconfig(path, kubeconfig, sources).await
+}
+
+async fn from_kubeconfig(
+    path: &Path,
+    kubeconfig: Kubeconfig,
+    sources: &Sources,
+) -> Result<kube::Config, ConnectError> {
+    let options = KubeConfigOptions { context: sources.context.clone(), ..KubeConfigOptions::default() };
+    kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|source| broken(path, source))
+}
+
+fn broken(path: &Path, source: kube::config::KubeconfigError) -> ConnectError {
+    ConnectError::Kubeconfig { path: path.to_owned(), source: source.into() }
+}
+
+fn tried(sources: &Sources) -> Tried {
+    let mut places = vec!["--kubeconfig: not given".to_owned()];
+    match sources.variable.as_slice() {
+        [] => places.push("KUBECONFIG: not set".to_owned()),
+        paths => places.extend(paths.iter().map(|p| format!("KUBECONFIG: {} does not exist", p.display()))),
+    }
+    places.push("in-cluster service account: not in a pod".to_owned());
+    if let Some(path) = &sources.running {
+        places.push(format!("a running `skopos up` in this directory: {} does not exist", path.display()));
+    }
+    if let Some(path) = &sources.home {
+        places.push(format!("your kubeconfig: {} does not exist", path.display()));
+    }
+    Tried(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lists_every_place_when_nothing_is_found() {
+        let sources = Sources {
+            variable: vec!["/no/such/file".into()],
+            running: Some("/no/.skopos/kubeconfig".into()),
+            home: Some("/no/.kube/config".into()),
+            ..Sources::default()
+        };
+        let error = connect(&sources).await.err().unwrap().to_string();
+        for place in ["--kubeconfig", "KUBECONFIG: /no/such/file", "in-cluster", ".skopos/kubeconfig", ".kube/config"] {
+            assert!(error.contains(place), "{place} missing in {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn explicit_file_that_is_missing_is_an_error_naming_it() {
+        let sources = Sources { explicit: Some("/no/such/kubeconfig".into()), ..Sources::default() };
+        let error = connect(&sources).await.err().unwrap();
+        assert!(matches!(&error, ConnectError::Kubeconfig { path, .. } if path.ends_with("kubeconfig")), "{error:?}");
+    }
+}

@@ -1,0 +1,261 @@
+//! One request, one answer: the thin layer between our verbs and [`kube::Client`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, Request, Response, header};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::Value;
+use skopos_object::{Reason, Status};
+
+use crate::Error;
+use crate::resource::escape;
+
+/// A handle on one API server. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    kube: kube::Client,
+    server: Arc<str>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// The most that an answer other than a list or a watch may take.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+/// How long an answer other than a list or a watch may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A request to be sent.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    query: String,
+    accept: &'static str,
+    content_type: Option<&'static str>,
+    body: Bytes,
+}
+
+impl Call {
+    /// Starts a request for JSON.
+    pub fn new(method: Method, path: impl Into<String>) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            query: String::new(),
+            accept: "application/json",
+            content_type: None,
+            body: Bytes::new(),
+        }
+    }
+
+    /// Starts a GET for JSON.
+    pub fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    /// Adds a query parameter.
+    #[must_use]
+    pub fn query(mut self, name: &str, value: &str) -> Self {
+        self.query.push(if self.query.is_empty() { '?' } else { '&' });
+        self.query.push_str(&escape(name));
+        self.query.push('=');
+        self.query.push_str(&escape(value));
+        self
+    }
+
+    /// Adds a query parameter unless it is empty.
+    #[must_use]
+    pub fn query_if(self, name: &str, value: &str) -> Self {
+        if value.is_empty() { self } else { self.query(name, value) }
+    }
+
+    /// Asks for another media type than plain JSON.
+    #[must_use]
+    pub fn accept(mut self, media_type: &'static str) -> Self {
+        self.accept = media_type;
+        self
+    }
+
+    /// Sends a body.
+    #[must_use]
+    pub fn body(mut self, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        self.content_type = Some(content_type);
+        self.body = body.into();
+        self
+    }
+
+    /// Names the request in messages.
+    pub(crate) fn describe(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    fn request(&self) -> Result<Request<Body>, Error> {
+        let mut builder = Request::builder()
+            .method(self.method.clone())
+            .uri(format!("{}{}", self.path, self.query))
+            .header(header::ACCEPT, self.accept)
+            // Compressed watches are cut into one gzip member per event, which HTTP layers decode badly.
+            .header(header::ACCEPT_ENCODING, "identity");
+        if let Some(content_type) = self.content_type {
+            builder = builder.header(header::CONTENT_TYPE, content_type);
+        }
+        builder
+            .body(Body::from(self.body.clone()))
+            .map_err(|error| Error::Unsendable { request: self.describe(), detail: error.to_string() })
+    }
+}
+
+/// What the server answered to a call that succeeded.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The HTTP status, such as 200 or 201.
+    pub code: u16,
+    /// The body.
+    pub value: Value,
+    /// The texts of its `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+impl Client {
+    /// Wraps a [`kube::Client`]; `server` is what messages call it.
+    ///
+    /// Give it a client made over a tower service to talk to a server in this process.
+    pub fn new(kube: kube::Client, server: &str) -> Self {
+        Self { kube, server: server.into() }
+    }
+
+    /// Returns the wrapped client, for users of typed APIs.
+    pub fn kube(&self) -> &kube::Client {
+        &self.kube
+    }
+
+    /// Returns the address of the server.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Returns the namespace that the connection's context names.
+    pub fn default_namespace(&self) -> &str {
+        self.kube.default_namespace()
+    }
+
+    /// Sends a request and reads its answer whole.
+    pub async fn call(&self, call: &Call) -> Result<Answer, Error> {
+        let work = async {
+            let response = self.open(call).await?;
+            let code = response.status().as_u16();
+            let warnings = warnings(response.headers());
+            let bytes = read(call, response.into_body(), MAX_ANSWER_BYTES).await?;
+            let value = serde_json::from_slice(&bytes)
+                .map_err(|error| Error::Unexpected { request: call.describe(), detail: error.to_string() })?;
+            Ok(Answer { code, value, warnings })
+        };
+        match tokio::time::timeout(ANSWER_TIMEOUT, work).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::TimedOut { request: call.describe(), after: ANSWER_TIMEOUT }),
+        }
+    }
+
+    /// Sends a request and returns its answer unread, once the server has accepted it.
+    pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, Error> {
+        let response = self.kube.send(call.request()?).await.map_err(|source| Error::Unreachable {
+            server: self.server.to_string(),
+            source: source.into(),
+        })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refusal(call, response).await)
+    }
+
+    async fn refusal(&self, call: &Call, response: Response<Body>) -> Error {
+        const MAX_STATUS_BYTES: usize = 1 << 20;
+        let code = response.status().as_u16();
+        let bytes = match read(call, response.into_body(), MAX_STATUS_BYTES).await {
+            Ok(bytes) => bytes,
+            Err(error) => return error,
+        };
+        let parsed: Option<Status> =
+            serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| Status::parse(&value));
+        let status = parsed.unwrap_or_else(|| plain_status(code, &bytes));
+        Error::Refused(Box::new(status))
+    }
+}
+
+/// Reads a body, but no more of it than `limit`.
+async fn read(call: &Call, mut body: Body, limit: usize) -> Result<Bytes, Error> {
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|source| Error::Interrupted { request: call.describe(), source: source.into() })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if all.len() + data.len() > limit {
+            let detail = format!("it is larger than {limit} bytes");
+            return Err(Error::Unexpected { request: call.describe(), detail });
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(all.freeze())
+}
+
+/// Makes a status of an error that did not come as one, such as a proxy's.
+fn plain_status(code: u16, body: &[u8]) -> Status {
+    const SHOWN: usize = 300;
+    let text: String = String::from_utf8_lossy(body).trim().chars().take(SHOWN).collect();
+    let message = if text.is_empty() { format!("the server answered {code}") } else { text };
+    let mut status = Status::internal(&message);
+    status.code = code;
+    status.message = message;
+    status.reason = match code {
+        401 => Reason::Unauthorized,
+        403 => Reason::Forbidden,
+        404 => Reason::NotFound,
+        410 => Reason::Gone,
+        _ => Reason::Unknown,
+    };
+    status
+}
+
+/// Extracts the texts of `Warning: 299 - "text"` headers.
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let texts = headers.get_all(header::WARNING).into_iter().filter_map(|value| value.to_str().ok());
+    texts.filter_map(warning_text).collect()
+}
+
+fn warning_text(header: &str) -> Option<String> {
+    let quoted = header.split_once('"')?.1;
+    let mut text = String::new();
+    let mut chars = quoted.chars();
+    loop {
+        match chars.next()? {
+            '"' => return Some(text),
+            '\\' => text.push(chars.next()?),
+            c => text.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_is_escaped() {
+        let call = Call::get("/x").query("labelSelector", "a in (b,c)").query_if("limit", "").query("w", "1");
+        assert_eq!(call.query, "?labelSelector=a%20in%20%28b%2Cc%29&w=1");
+    }
+
+    #[test]
+    fn warning_headers_give_their_text() {
+        assert_eq!(warning_text(r#"299 - "unknown field \"spec.a\"""#).as_deref(), Some(r#"unknown field "spec.a""#));
+        assert_eq!(warning_text("299 - no quotes"), None);
+        assert_eq!(warning_text(r#"299 - "no end"#), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Api`] as a [`ListWatch`], for informers and the journal.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, stream};
+use skopos_object::{
+    ListRequest, ListWatch, ListWatchError, Page, ResourceVersion, VersionMatch, WatchRequest,
+};
+
+use crate::list::ListParams;
+use crate::watch::WatchParams;
+use crate::{Api, Error};
+
+impl ListWatch for Api {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+        page(self, request).boxed()
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<skopos_object::WatchStream, ListWatchError>> {
+        watch(self, request).boxed()
+    }
+}
+
+async fn page(api: &Api, request: ListRequest) -> Result<Page, ListWatchError> {
+    let exact = request.version_match == VersionMatch::Exact;
+    let version_match = match (request.resource_version.is_empty(), exact) {
+        (true, _) => "",
+        (false, true) => "Exact",
+        (false, false) => "NotOlderThan",
+    };
+    let mut list = api.list(&ListParams {
+        label_selector: request.labels.to_string(),
+        field_selector: request.fields.to_string(),
+        limit: u32::try_from(request.limit.unwrap_or_default()).unwrap_or(u32::MAX),
+        continue_token: request.continue_token.unwrap_or_default(),
+        resource_version: request.resource_version.as_str().to_owned(),
+        resource_version_match: version_match.to_owned(),
+    });
+    let items = list.page().await?;
+    let meta = list.meta().clone();
+    Ok(Page {
+        items,
+        resource_version: ResourceVersion::new(meta.resource_version),
+        continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
+        remaining: meta.remaining,
+    })
+}
+
+async fn watch(api: &Api, request: WatchRequest) -> Result<skopos_object::WatchStream, ListWatchError> {
+    let events = Api::watch(api, &WatchParams {
+        label_selector: request.labels.to_string(),
+        field_selector: request.fields.to_string(),
+        resource_version: request.from.as_str().to_owned(),
+        initial_events: request.initial_events,
+        timeout: request.timeout.unwrap_or(Duration::from_secs(290)),
+    })
+    .await?;
+    let stream = stream::unfold(Some(events), async |events| {
+        let mut events = events?;
+        match events.next().await {
+            Ok(Some(event)) => Some((Ok(event), Some(events))),
+            Ok(None) => None,
+            Err(error) => Some((Err(error.into()), None)),
+        }
+    });
+    Ok(Box::pin(stream))
+}
+
+impl From<Error> for ListWatchError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(status) => Self::Refused(*status),
+            Error::Unreachable { .. } | Error::Interrupted { .. } | Error::TimedOut { .. } => {
+                Self::Unavailable(error.into())
+            }
+            Error::Unexpected { .. } | Error::Unsendable { .. } => Self::Malformed(error.into()),
+        }
+    }
+}
