@@ -22,6 +22,7 @@
 
 mod commit;
 mod disk;
+mod entries;
 mod entry;
 mod frame;
 mod journal;

@@ -221,7 +221,7 @@ fn load_base(
     let whole_log = segments.first().is_some_and(|segment| segment.first == FIRST);
     match newest_damage {
         Some(error) if !whole_log => Err(error),
-        _ => Ok((State::at(EMPTY, history.clone()), 0)),
+        _ => Ok((State::at(EMPTY, *history), 0)),
     }
 }
 

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::{
     commit::Core,
     disk::{Disk, DiskFile},
+    entries::View,
     entry::{Entry, Revision},
     frame::{Damage, FileKind, FrameBuffer, FrameReader, Record, RecordKind, file_header},
     log::parse_log_name,
@@ -38,13 +39,13 @@ pub(crate) fn parse_snapshot_name(name: &str) -> Option<Revision> {
 /// The state at one revision: shared entries, no copies.
 struct Image {
     revision: Revision,
-    spaces: Vec<(Arc<str>, Vec<Arc<Entry>>)>,
+    spaces: Vec<(Arc<str>, View)>,
 }
 
 impl Image {
     fn of(state: &State) -> Self {
         let spaces = state.spaces().filter(|(_, space)| space.len() > 0);
-        let spaces = spaces.map(|(name, space)| (name.clone(), space.range("", None).cloned().collect()));
+        let spaces = spaces.map(|(name, space)| (name.clone(), space.view("", None)));
         Self {
             revision: state.revision(),
             spaces: spaces.collect(),
@@ -84,7 +85,7 @@ fn write(image: &Image, disk: &dyn Disk, stop: &AtomicBool) -> io::Result<u64> {
     frame.begin();
     let mut count = 0;
     for (space, entries) in &image.spaces {
-        for entry in entries {
+        for entry in entries.iter() {
             frame.push(&entry_record(space, entry));
             count += 1;
             if frame.len() >= FRAME_BYTES {
@@ -186,7 +187,7 @@ pub(crate) fn load(
     if header != revision {
         return Err((0, Damage::Record("revision does not fit the name")));
     }
-    let mut state = State::at(revision, history.clone());
+    let mut state = State::at(revision, *history);
     let mut count = 0;
     loop {
         let at = frames.offset;

@@ -1,17 +1,17 @@
 //! One space: the ordered entries of one resource and the ring of its recent events.
 
-use std::{
-    borrow::Borrow, cmp::Ordering, collections::BTreeSet, collections::VecDeque, ops::Bound, sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use crate::entry::{Entry, Event, EventOp, Revision};
+use crate::{
+    entries::{Entries, View},
+    entry::{Entry, Event, EventOp, Revision},
+};
 
 /// How much history each space keeps. The first bound that is hit evicts the oldest events, and
 /// watchers that still needed them are cut off with [`Compacted`](crate::Compacted).
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct History {
     /// Events per space.
     pub max_events: usize,
@@ -32,46 +32,10 @@ impl Default for History {
     }
 }
 
-/// An entry ordered by its key alone, so that the map needs no second copy of the key.
-#[derive(Debug)]
-pub(crate) struct ByKey(pub(crate) Arc<Entry>);
-
-impl ByKey {
-    fn bytes(&self) -> &[u8] {
-        self.0.key.as_bytes()
-    }
-}
-
-impl Borrow<[u8]> for ByKey {
-    fn borrow(&self) -> &[u8] {
-        self.bytes()
-    }
-}
-
-impl PartialEq for ByKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes() == other.bytes()
-    }
-}
-
-impl Eq for ByKey {}
-
-impl PartialOrd for ByKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for ByKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.bytes().cmp(other.bytes())
-    }
-}
-
 /// Entries, recent events, and the bell that wakes watchers.
 #[derive(Debug)]
 pub(crate) struct Space {
-    entries: BTreeSet<ByKey>,
+    entries: Entries,
     // Ascending by revision, and complete: every event of this space after `floor` is here.
     ring: VecDeque<Arc<Event>>,
     ring_bytes: usize,
@@ -83,7 +47,7 @@ impl Space {
     pub(crate) fn new(floor: Revision) -> Self {
         let bell = watch::Sender::new(());
         Self {
-            entries: BTreeSet::new(),
+            entries: Entries::default(),
             ring: VecDeque::new(),
             ring_bytes: 0,
             floor,
@@ -92,34 +56,16 @@ impl Space {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Entry>> {
-        self.entries.get(key.as_bytes()).map(|found| &found.0)
+        self.entries.get(key)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Entries whose key starts with `prefix` and comes after `after`, in key order.
-    pub(crate) fn range<'a>(
-        &'a self,
-        prefix: &str,
-        after: Option<&str>,
-    ) -> impl DoubleEndedIterator<Item = &'a Arc<Entry>> + use<'a> {
-        let end = prefix_end(prefix.as_bytes());
-        let start = match after {
-            Some(after) if after >= prefix => Bound::Excluded(after.as_bytes()),
-            _ => Bound::Included(prefix.as_bytes()),
-        };
-        let end = end.as_deref();
-        // BTreeSet::range panics on an inverted range, which a cursor past the prefix would give.
-        let empty = matches!((start, end), (Bound::Excluded(s) | Bound::Included(s), Some(e)) if s >= e);
-        let start = if empty {
-            Bound::Included(end.unwrap_or_default())
-        } else {
-            start
-        };
-        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
-        self.entries.range::<[u8], _>((start, end)).map(|entry| &entry.0)
+    /// The entries whose key starts with `prefix` and comes after `after`, to be read without the lock.
+    pub(crate) fn view(&self, prefix: &str, after: Option<&str>) -> View {
+        self.entries.view(prefix, after)
     }
 
     /// The revision after which all events are at hand.
@@ -143,14 +89,14 @@ impl Space {
 
     /// Puts an entry without an event, as loaded from a snapshot.
     pub(crate) fn restore(&mut self, entry: Arc<Entry>) {
-        self.entries.replace(ByKey(entry));
+        self.entries.put(entry);
     }
 
     /// Applies one event to the entries and appends it to the ring; returns how many old events that evicted.
     pub(crate) fn apply(&mut self, event: Arc<Event>, history: &History) -> usize {
         match event.op {
-            EventOp::Put => drop(self.entries.replace(ByKey(event.entry.clone()))),
-            EventOp::Delete => drop(self.entries.take(event.entry.key.as_bytes())),
+            EventOp::Put => self.entries.put(event.entry.clone()),
+            EventOp::Delete => self.entries.remove(&event.entry.key),
         }
         self.ring_bytes += retained_bytes(&event);
         self.ring.push_back(event);
@@ -198,12 +144,4 @@ fn retained_bytes(event: &Event) -> usize {
         0
     };
     OVERHEAD + previous + tombstone
-}
-
-/// The first byte string after all those that start with `prefix`; `None` if there is none.
-fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
 }

@@ -9,6 +9,7 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
+    entries::View,
     entry::{Compacted, Entry, Event, Revision},
     space::{History, Space},
 };
@@ -117,7 +118,7 @@ impl State {
         self.revision = change.revision();
         match change {
             Change::Event { space, event } => {
-                let history = self.history.clone();
+                let history = self.history;
                 self.space_mut(&space).apply(event, &history)
             }
             Change::DropSpace { space, revision } => {
@@ -130,7 +131,8 @@ impl State {
         }
     }
 
-    pub(crate) fn list(&self, name: &str, range: &Range) -> Result<Page, Compacted> {
+    /// Takes what [`Cut::page`] needs, in a moment.
+    pub(crate) fn cut(&self, name: &str, range: &Range) -> Result<Cut, Compacted> {
         let at = range.at.unwrap_or(self.revision).min(self.revision);
         let floor = self.compacted.max(self.floor(name));
         if at < self.revision && at < floor {
@@ -139,15 +141,18 @@ impl State {
                 oldest: floor,
             });
         }
-        let (items, remaining) = match self.space(name) {
-            Some(space) if space.events_after(at).next().is_some() => past(space, range, at),
-            Some(space) => present(space, range),
-            None => (Vec::new(), 0),
+        let Some(space) = self.space(name) else {
+            return Ok(Cut {
+                view: View::default(),
+                newer: Vec::new(),
+                revision: at,
+            });
         };
-        Ok(Page {
-            items,
+        let view = space.view(&range.prefix, range.after.as_deref());
+        Ok(Cut {
+            view,
+            newer: space.events_after(at).cloned().collect(),
             revision: at,
-            remaining,
         })
     }
 
@@ -201,38 +206,64 @@ impl State {
     }
 }
 
-fn present(space: &Space, range: &Range) -> (Vec<Arc<Entry>>, usize) {
-    let limit = if range.limit == 0 { usize::MAX } else { range.limit };
-    let mut rest = space.range(&range.prefix, range.after.as_deref());
-    let items: Vec<_> = rest.by_ref().take(limit).cloned().collect();
-    let remaining = if items.len() < limit { 0 } else { rest.count() };
-    (items, remaining)
+/// A range of a space at the present revision, with what happened since the one that is wanted.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    view: View,
+    newer: Vec<Arc<Event>>,
+    revision: Revision,
 }
 
-/// The entries at an older revision: the present ones with the newer events undone.
-fn past(space: &Space, range: &Range, at: Revision) -> (Vec<Arc<Entry>>, usize) {
-    let wanted =
-        |key: &str| key.starts_with(&range.prefix) && range.after.as_deref().is_none_or(|after| key > after);
-    let mut undone: BTreeMap<&str, Option<&Arc<Entry>>> = BTreeMap::new();
-    for event in space.events_after(at).filter(|event| wanted(&event.entry.key)) {
-        // The oldest event after `at` knows what the key held then.
-        undone.entry(&event.entry.key).or_insert(event.previous.as_ref());
-    }
-    let untouched = space.range(&range.prefix, range.after.as_deref());
-    let mut untouched = untouched
-        .filter(|entry| !undone.contains_key(&*entry.key))
-        .peekable();
-    let mut old = undone.values().copied().flatten().peekable();
-    let limit = if range.limit == 0 { usize::MAX } else { range.limit };
-    let mut items = Vec::new();
-    while items.len() < limit {
-        let next = match (untouched.peek(), old.peek()) {
-            (Some(a), Some(b)) if a.key < b.key => untouched.next(),
-            (_, Some(_)) => old.next(),
-            (_, None) => untouched.next(),
+impl Cut {
+    pub(crate) fn page(&self, range: &Range) -> Page {
+        let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+        let (items, remaining) = if self.newer.is_empty() {
+            self.present(limit)
+        } else {
+            self.past(range, limit)
         };
-        let Some(entry) = next else { break };
-        items.push(entry.clone());
+        Page {
+            items,
+            revision: self.revision,
+            remaining,
+        }
     }
-    (items, untouched.count() + old.count())
+
+    fn present(&self, limit: usize) -> (Vec<Arc<Entry>>, usize) {
+        let mut items = Vec::with_capacity(limit.min(self.view.len()));
+        items.extend(self.view.iter().take(limit).cloned());
+        let remaining = self.view.len() - items.len();
+        (items, remaining)
+    }
+
+    /// The entries at the older revision: the present ones with the newer events undone.
+    fn past(&self, range: &Range, limit: usize) -> (Vec<Arc<Entry>>, usize) {
+        let wanted = |key: &str| {
+            key.starts_with(&range.prefix) && range.after.as_deref().is_none_or(|after| key > after)
+        };
+        let mut undone: BTreeMap<&str, Option<&Arc<Entry>>> = BTreeMap::new();
+        for event in self.newer.iter().filter(|event| wanted(&event.entry.key)) {
+            // The oldest event after the revision knows what the key held then.
+            undone.entry(&event.entry.key).or_insert(event.previous.as_ref());
+        }
+        let mut present = self.view.iter().peekable();
+        let mut items = Vec::new();
+        let mut remaining = 0;
+        let mut take = |entry: &Arc<Entry>| {
+            if items.len() < limit {
+                items.push(entry.clone());
+            } else {
+                remaining += 1;
+            }
+        };
+        for (key, old) in undone {
+            while let Some(entry) = present.next_if(|entry| &*entry.key < key) {
+                take(entry);
+            }
+            present.next_if(|entry| &*entry.key == key);
+            old.into_iter().for_each(&mut take);
+        }
+        present.for_each(take);
+        (items, remaining)
+    }
 }

@@ -79,7 +79,7 @@ impl Store {
     /// Reads the whole directory, so it takes a while: call it before serving, or on a blocking thread.
     pub fn open(mut config: Config) -> Result<Self, OpenError> {
         let Some(path) = config.dir.take() else {
-            return Self::start(State::at(EMPTY, config.history.clone()), None, &config);
+            return Self::start(State::at(EMPTY, config.history), None, &config);
         };
         let disk = Directory::take(&path).map_err(|error| OpenError::take(path, error))?;
         Self::open_on(Arc::new(disk), &config)
@@ -136,7 +136,8 @@ impl Store {
 
     /// A part of a space, now or at an older revision that is still in the history.
     pub fn list(&self, space: &str, range: &Range) -> Result<Page, Compacted> {
-        self.handle.core.read().list(space, range)
+        let cut = self.handle.core.read().cut(space, range)?;
+        Ok(cut.page(range))
     }
 
     /// How many entries a space holds.
