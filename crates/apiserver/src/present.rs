@@ -198,10 +198,8 @@ fn allows(resource: &Resource, encoding: Encoding, conversion: Option<&Conversio
 }
 
 fn speaks_protobuf(resource: &Resource) -> bool {
-    let empty = json!({"metadata": {}});
-    resource
-        .built_in()
-        .is_some_and(|kind| skopos_builtin::protobuf::encode(kind, &empty).is_some())
+    let empty = json!({"apiVersion": resource.api_version(), "kind": resource.kind});
+    resource.built_in().is_some() && skopos_builtin::protobuf::encode(&empty).is_some()
 }
 
 fn form_of(

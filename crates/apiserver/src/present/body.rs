@@ -4,7 +4,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
-use skopos_object::{Status, json, yaml};
+use skopos_builtin::protobuf;
+use skopos_object::{GroupVersionKind, Status, json, yaml};
 
 use super::{Encoding, MEDIA_TYPES};
 
@@ -63,7 +64,7 @@ pub(crate) fn decode_body(
     let (value, duplicates) = match encoding {
         Encoding::Json => from_json(body),
         Encoding::Yaml => from_yaml(body),
-        Encoding::Protobuf => from_protobuf(body, types),
+        Encoding::Protobuf => from_protobuf(body, kind, types),
     }
     .and_then(|(value, duplicates)| check_types(&value, types).map(|()| (value, duplicates)))
     .map_err(|reason| unrecognized(kind, &reason, body))?;
@@ -87,24 +88,18 @@ fn from_yaml(body: &[u8]) -> Result<Parsed, String> {
     Ok((decoded.value, decoded.duplicates))
 }
 
-fn from_protobuf(body: &[u8], types: Types) -> Result<Parsed, String> {
-    if !body.starts_with(b"k8s\0") {
-        let prefix = "expected prefix [107 56 115 0]";
-        return Err(format!(
-            "provided data does not appear to be a protobuf message, {prefix}"
-        ));
+fn from_protobuf(body: &[u8], kind: &str, types: Types) -> Result<Parsed, String> {
+    // Options of a delete come without a type.
+    let default = GroupVersionKind {
+        group: String::new(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+    };
+    let (_, value) = protobuf::decode_as(body, Some(&default)).map_err(|error| error.to_string())?;
+    match types {
+        Types::Required => Err("custom resources have no protobuf form".to_owned()),
+        Types::Optional => Ok((value, Vec::new())),
     }
-    if types == Types::Required {
-        return Err("custom resources have no protobuf form".to_owned());
-    }
-    let (gvk, mut value) = skopos_builtin::protobuf::decode(body).map_err(|error| error.to_string())?;
-    if let Value::Object(object) = &mut value {
-        object
-            .entry("apiVersion")
-            .or_insert_with(|| gvk.api_version().into());
-        object.entry("kind").or_insert_with(|| gvk.kind.clone().into());
-    }
-    Ok((value, Vec::new()))
 }
 
 fn check_types(value: &Value, types: Types) -> Result<(), String> {

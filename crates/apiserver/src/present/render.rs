@@ -8,6 +8,7 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde::ser::SerializeMap as _;
 use serde_json::{Value, json};
+use skopos_builtin::protobuf;
 use skopos_object::{Status, yaml};
 
 use super::accept::{ServerVersion, choose, header as accept_header, wants_pretty};
@@ -37,15 +38,9 @@ pub(crate) fn object(wanted: &Wanted, resource: &Resource, value: Value, now: i6
         return encode_status(wanted.encoding, wanted.pretty, &value);
     }
     match (wanted.form, wanted.encoding) {
-        (Form::Plain, Encoding::Protobuf) => match encode_protobuf(resource, &value) {
-            Some(bytes) => Ok(Body::protobuf(bytes)),
-            // Clients decode by the type of the answer, so text is better than a failure.
-            None => encode_text(Encoding::Json, false, &value),
-        },
+        (Form::Plain, Encoding::Protobuf) => encode_protobuf(&value),
         (Form::Plain, encoding) => encode_text(encoding, wanted.pretty, &value),
-        (Form::PartialMetadata { version }, Encoding::Protobuf) => {
-            Ok(Body::protobuf(partial_protobuf(version, &value)))
-        }
+        (Form::PartialMetadata { version }, Encoding::Protobuf) => encode_protobuf(&partial(version, value)),
         (Form::PartialMetadata { version }, encoding) => {
             encode_text(encoding, wanted.pretty, &partial(version, value))
         }
@@ -65,12 +60,12 @@ pub(crate) fn list(
     now: i64,
 ) -> Result<Body, Status> {
     match (wanted.form, wanted.encoding) {
-        (Form::Plain, Encoding::Protobuf) => list_protobuf(resource, meta, items),
+        (Form::Plain, Encoding::Protobuf) => {
+            list_protobuf(&resource.api_version(), &resource.list_kind, meta, items)
+        }
         (Form::PartialMetadata { version }, Encoding::Protobuf) => {
-            let items = items.map(|item| wire::partial_metadata(&item["metadata"]).finish());
-            let raw = protobuf_list_message(meta, items);
-            let kind = "PartialObjectMetadataList";
-            Ok(Body::protobuf(envelope(version.api_version(), kind, &raw)))
+            let items = items.map(|item| partial(version, item));
+            list_protobuf(version.api_version(), "PartialObjectMetadataList", meta, items)
         }
         (Form::Plain, _) => {
             let frame = ListFrame::plain(resource, meta);
@@ -102,7 +97,7 @@ pub(crate) fn watch_event(
     now: i64,
 ) -> Bytes {
     if wanted.encoding == Encoding::Protobuf {
-        return wire::watch_frame(kind, &watch_object_protobuf(wanted, resource, value)).into();
+        return wire::watch_frame(kind, &watch_object_protobuf(wanted, value)).into();
     }
     let mut line = format!(r#"{{"type":"{kind}","object":"#).into_bytes();
     match wanted.form {
@@ -225,11 +220,6 @@ pub(super) fn partial(version: MetaVersion, mut value: Value) -> Value {
     })
 }
 
-fn partial_protobuf(version: MetaVersion, value: &Value) -> Vec<u8> {
-    let raw = wire::partial_metadata(&value["metadata"]).finish();
-    envelope(version.api_version(), "PartialObjectMetadata", &raw)
-}
-
 fn one_row_table(layout: Layout<'_>, value: Value, headers: Headers) -> Vec<u8> {
     let resource_version = value.pointer("/metadata/resourceVersion").cloned();
     let metadata = match resource_version {
@@ -242,57 +232,31 @@ fn one_row_table(layout: Layout<'_>, value: Value, headers: Headers) -> Vec<u8> 
     out
 }
 
-/// An object in protobuf; subresources may be of another built-in kind than their resource.
-fn encode_protobuf(resource: &Resource, value: &Value) -> Option<Vec<u8>> {
-    let kind = match resource.built_in() {
-        Some(kind) if value.get("kind").is_none_or(|found| found == kind.kind) => kind,
-        _ => {
-            let api_version = value.get("apiVersion")?.as_str()?;
-            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-            skopos_builtin::kind(group, version, value.get("kind")?.as_str()?)?
-        }
-    };
-    skopos_builtin::protobuf::encode(kind, value)
-}
-
 fn list_protobuf(
-    resource: &Resource,
+    api_version: &str,
+    kind: &str,
     meta: &ListMeta,
     items: impl Iterator<Item = Value>,
 ) -> Result<Body, Status> {
-    let mut raw_items = Vec::new();
-    for item in items {
-        let encoded = encode_protobuf(resource, &item);
-        let raw = encoded
-            .as_deref()
-            .and_then(wire::unwrap_envelope)
-            .ok_or_else(|| not_acceptable(MEDIA_TYPES))?;
-        raw_items.push(raw.to_vec());
-    }
-    let raw = protobuf_list_message(meta, raw_items.into_iter());
-    Ok(Body::protobuf(envelope(
-        &resource.api_version(),
-        &resource.list_kind,
-        &raw,
-    )))
-}
-
-fn protobuf_list_message(meta: &ListMeta, items: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let token = meta.continue_token.as_deref().unwrap_or("");
-    let start = Message::new().message(1, wire::list_meta(&meta.resource_version, token, meta.remaining));
-    items
-        .fold(start, |message, item| message.bytes(2, &item))
-        .finish()
+    let mut message =
+        Message::new().message(1, wire::list_meta(&meta.resource_version, token, meta.remaining));
+    for item in items {
+        let encoded = protobuf::encode(&item);
+        let raw = encoded.as_deref().and_then(wire::unwrap_envelope);
+        message = message.bytes(2, raw.ok_or_else(|| not_acceptable(MEDIA_TYPES))?);
+    }
+    Ok(Body::protobuf(envelope(api_version, kind, &message.finish())))
 }
 
-fn watch_object_protobuf(wanted: &Wanted, resource: &Resource, value: &Value) -> Vec<u8> {
-    if is_status(value) {
-        return wire::status(value);
-    }
-    match wanted.form {
-        Form::PartialMetadata { version } => partial_protobuf(version, value),
-        Form::Plain | Form::Table { .. } => encode_protobuf(resource, value).unwrap_or_default(),
-    }
+fn watch_object_protobuf(wanted: &Wanted, value: &Value) -> Vec<u8> {
+    let encoded = match wanted.form {
+        Form::PartialMetadata { version } if !is_status(value) => {
+            protobuf::encode(&partial(version, value.clone()))
+        }
+        _ => protobuf::encode(value),
+    };
+    encoded.unwrap_or_default()
 }
 
 fn is_status(value: &Value) -> bool {
@@ -302,8 +266,16 @@ fn is_status(value: &Value) -> bool {
 
 fn encode_status(encoding: Encoding, pretty: bool, value: &Value) -> Result<Body, Status> {
     match encoding {
-        Encoding::Protobuf => Ok(Body::protobuf(wire::status(value))),
+        Encoding::Protobuf => encode_protobuf(value),
         _ => encode_text(encoding, pretty, &Ordered(value, &STATUS_ORDER)),
+    }
+}
+
+/// Clients decode by the type of the answer, so what has no protobuf form is sent as text.
+fn encode_protobuf(value: &Value) -> Result<Body, Status> {
+    match protobuf::encode(value) {
+        Some(bytes) => Ok(Body::protobuf(bytes)),
+        None => encode_text(Encoding::Json, false, value),
     }
 }
 

@@ -429,3 +429,55 @@ fn bad_bodies_get_upstreams_words() {
         );
     }
 }
+
+#[test]
+fn statuses_and_watch_events_come_in_protobuf() {
+    let refused = Status::not_acceptable("no");
+    let body = status(
+        &headers("application/vnd.kubernetes.protobuf"),
+        &query(""),
+        &refused,
+    );
+    let (gvk, value) = skopos_builtin::protobuf::decode(&body.bytes).unwrap();
+    assert_eq!(
+        (gvk.kind.as_str(), &value["message"], &value["code"]),
+        ("Status", &json!("no"), &json!(406))
+    );
+
+    let accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let wanted = negotiate(accept, &widget(), Purpose::Watch).unwrap();
+    assert_eq!(
+        wanted.watch_content_type(),
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    );
+    let frame = watch_event(&wanted, &widget(), "ADDED", &one(), true, NOW);
+    assert_eq!(usize::from(frame[3]), frame.len() - 4);
+    assert_eq!(&frame[4..11], b"\x0a\x05ADDED");
+    let start = frame.windows(4).position(|bytes| bytes == b"k8s\0").unwrap();
+    let (gvk, value) = skopos_builtin::protobuf::decode(&frame[start..]).unwrap();
+    assert_eq!(gvk.kind, "PartialObjectMetadata");
+    assert_eq!(value["metadata"], one()["metadata"]);
+}
+
+#[test]
+fn protobuf_lists_hold_every_item() {
+    let config_map = built_in("", "v1", "ConfigMap");
+    let wanted = negotiate("application/vnd.kubernetes.protobuf", &config_map, Purpose::List).unwrap();
+    let item = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let meta = ListMeta {
+        resource_version: "7".to_owned(),
+        ..ListMeta::default()
+    };
+    let body = list(
+        &wanted,
+        &config_map,
+        &meta,
+        [item("a"), item("b")].into_iter(),
+        NOW,
+    )
+    .unwrap();
+    let (gvk, value) = skopos_builtin::protobuf::decode(&body.bytes).unwrap();
+    assert_eq!(gvk.kind, "ConfigMapList");
+    assert_eq!(value["metadata"]["resourceVersion"], "7");
+    assert_eq!(value["items"][1]["metadata"]["name"], "b");
+}
