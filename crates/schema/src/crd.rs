@@ -77,6 +77,33 @@ fn storage_version(spec: &Map<String, Value>) -> Option<&str> {
     storage.get("name")?.as_str()
 }
 
+/// Sets what a writer of a CRD does not decide: its status and its generation.
+///
+/// A new CRD starts with a status that only names its storage version. An update keeps the old status, remembers
+/// a storage version that is new, and counts a change of the spec.
+pub fn prepare_crd(new: &mut Value, old: Option<&Value>) {
+    let storage = new.get("spec").and_then(Value::as_object).and_then(storage_version).map(str::to_owned);
+    let generation = match old {
+        None => 1,
+        Some(old) => {
+            let before = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+            before + i64::from(old.get("spec") != new.get("spec"))
+        }
+    };
+    let Some(crd) = new.as_object_mut() else { return };
+    if let Some(metadata) = crd.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("generation".to_owned(), generation.into());
+    }
+    let mut status = old.and_then(|old| old.get("status")).cloned().unwrap_or_else(|| json!({}));
+    if let (Some(storage), Some(status)) = (storage, status.as_object_mut()) {
+        let stored = status.entry("storedVersions").or_insert_with(|| json!([]));
+        if let Some(stored) = stored.as_array_mut().filter(|stored| !stored.contains(&json!(storage))) {
+            stored.push(storage.into());
+        }
+    }
+    crd.insert("status".to_owned(), status);
+}
+
 /// Checks a CRD, already defaulted. With `old` it is an update.
 ///
 /// An update is not blamed for kinds of errors that the old CRD already had: non-structural schemas, unpruned

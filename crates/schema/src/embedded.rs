@@ -89,7 +89,8 @@ impl Coercion {
             }
         }
         let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
-        let before = if metadata.is_object() { Value::Null } else { metadata.clone() };
+        // Kept for the error message: a failed decode leaves the metadata half done.
+        let before = metadata.clone();
         let here = At::Field(at, "metadata");
         match coerce_metadata(metadata, self.invalid) {
             Ok(unknown) => {
@@ -99,8 +100,8 @@ impl Coercion {
             }
             Err(_) if self.invalid == Invalid::Drop => Ok(()),
             Err(error) => {
-                let value = if before.is_null() { metadata.clone() } else { before };
-                Err(FieldError::invalid(&field_path(&here), value, error.to_string()))
+                *metadata = before.clone();
+                Err(FieldError::invalid(&field_path(&here), before, error.to_string()))
             }
         }
     }

@@ -92,16 +92,15 @@ fn check_versions(
 /// Checks the versions as a set. They are shown as the user wrote them.
 fn check_version_list(crd: &Crd<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let at = path.child("versions");
-    let shown = || Value::from(crd.spec.list("versions").to_vec());
+    let shown = || crd.spec.get("versions").cloned().unwrap_or(Value::Null);
     let mut names: Vec<&str> = crd.versions.iter().map(|version| version.raw.text("name")).collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         errors.push(FieldError::invalid(&at, shown(), "must contain unique version names"));
     }
     if crd.versions.iter().filter(|version| version.raw.flag("storage")).count() != 1 {
-        let value = if crd.versions.is_empty() { Value::Null } else { shown() };
         let why = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid(&at, value, why));
+        errors.push(FieldError::invalid(&at, shown(), why));
     }
     let first = crd.versions.first().map_or("", |version| version.raw.text("name"));
     if let Some(why) = label_complaint(first).filter(|_| !first.is_empty()) {

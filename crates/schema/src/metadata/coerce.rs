@@ -167,7 +167,7 @@ fn field(
 ) -> Result<bool, MetadataError> {
     let wrong = |value: &Value, expected: &'static str| MetadataError::Type {
         found: json_type(value),
-        place: format!("struct field {}.{path}", owner.name),
+        place: format!("struct field {}.{}", owner.name, without_indexes(path)),
         expected,
     };
     if value.is_null() {
@@ -214,6 +214,11 @@ fn field(
         (Shape::List(shape), other) => Err(wrong(other, shape.go_type)),
         (Shape::Raw, _) => Ok(true),
     }
+}
+
+/// The path as Go's decoder writes it in errors: without list indexes.
+fn without_indexes(path: &str) -> String {
+    path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest)).collect()
 }
 
 fn json_type(value: &Value) -> String {
