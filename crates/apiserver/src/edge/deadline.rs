@@ -30,10 +30,10 @@ fn asks_to_watch(uri: &Uri) -> bool {
 /// The deprecated `/api/v1/watch/…` and `/apis/group/version/watch/…` forms.
 fn watches_by_path(path: &str) -> bool {
     let segments: Vec<&str> = path.trim_matches('/').splitn(5, '/').collect();
-    match segments.as_slice() {
-        ["api", _, "watch", ..] | ["apis", _, _, "watch", ..] => true,
-        _ => false,
-    }
+    matches!(
+        segments.as_slice(),
+        ["api", _, "watch", ..] | ["apis", _, _, "watch", ..]
+    )
 }
 
 /// The `timeout` parameter: `None` when absent or zero, which both mean the server's own.

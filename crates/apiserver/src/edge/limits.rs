@@ -17,7 +17,8 @@ pub struct Limits {
     /// Bodies of all requests being handled, together; more wait for their turn until the request
     /// times out. Default 256 MiB.
     pub max_body_bytes_in_flight: usize,
-    /// Time for a request that is no watch, and for the client to take its answer; then 504. Default 60 s.
+    /// Time for a request that is no watch; then 504. And as much again for the client to take the answer;
+    /// then the answer is cut. Default 60 s.
     pub request_timeout: Duration,
     /// The same for writes. Default 34 s.
     pub write_timeout: Duration,

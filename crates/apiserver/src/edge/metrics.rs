@@ -1,10 +1,13 @@
 //! What the edge counts, and how `/metrics` is written.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, LabelSetEncoder};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, LabelSetEncoder, MetricEncoder,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -242,10 +245,23 @@ fn encode_labels<V: AsRef<str>>(encoder: &mut LabelSetEncoder<'_>, labels: &[(&s
         let mut key = label.encode_label_key()?;
         EncodeLabelKey::encode(name, &mut key)?;
         let mut written = key.encode_label_value()?;
-        EncodeLabelValue::encode(&value.as_ref(), &mut written)?;
+        EncodeLabelValue::encode(&escaped(value.as_ref()).as_ref(), &mut written)?;
         written.finish()?;
     }
     Ok(())
+}
+
+/// The crate writes label values as they are; the format wants these three escaped.
+fn escaped(value: &str) -> Cow<'_, str> {
+    if !value.contains(['\\', '"', '\n']) {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(
+        value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n"),
+    )
 }
 
 /// The handler's numbers of one scrape.
@@ -279,15 +295,21 @@ fn encode_samples(encoder: &mut DescriptorEncoder<'_>, same: &[Sample]) -> fmt::
         SampleValue::Gauge(_) => MetricType::Gauge,
     };
     let mut family = encoder.encode_descriptor(head.name, head.help, None, kind)?;
+    if head.labels.is_empty() {
+        return encode_value(head.value, family);
+    }
     for sample in same {
         let pairs = Pairs(&sample.labels);
-        let metric = family.encode_family(&pairs)?;
-        match sample.value {
-            SampleValue::Counter(value) => ConstCounter::new(value).encode(metric)?,
-            SampleValue::Gauge(value) => ConstGauge::new(value).encode(metric)?,
-        }
+        encode_value(sample.value, family.encode_family(&pairs)?)?;
     }
     Ok(())
+}
+
+fn encode_value(value: SampleValue, metric: MetricEncoder<'_>) -> fmt::Result {
+    match value {
+        SampleValue::Counter(value) => ConstCounter::new(value).encode(metric),
+        SampleValue::Gauge(value) => ConstGauge::new(value).encode(metric),
+    }
 }
 
 /// The facts about this process.

@@ -104,6 +104,12 @@ impl<H: Handler> Edge<H> {
         self.shared.draining.cancel();
     }
 
+    /// Whether [`Edge::drain`] was called.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.shared.draining.is_cancelled()
+    }
+
     /// The handler behind the edge.
     #[must_use]
     pub fn handler(&self) -> &H {
@@ -257,7 +263,7 @@ impl<H: Handler> Shared<H> {
             labels: response.extensions_mut().remove().unwrap_or(default_labels),
             code: response.status().as_u16(),
             received,
-            due: (!is_stream).then(|| received + self.limits.request_timeout),
+            due: (!is_stream).then(|| Instant::now() + self.limits.request_timeout),
             slot,
         };
         response.map(|body| {
