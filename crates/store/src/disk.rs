@@ -50,9 +50,9 @@ pub(crate) enum TakeError {
 impl Directory {
     /// Creates the directory if need be, and locks it until this is dropped or the process ends.
     pub(crate) fn take(path: &Path) -> Result<Self, TakeError> {
-        fs::create_dir_all(path).map_err(TakeError::Io)?;
+        create_dir(path).map_err(TakeError::Io)?;
         let name = path.join("LOCK");
-        let mut lock = OpenOptions::new()
+        let mut lock = private()
             .read(true)
             .write(true)
             .create(true)
@@ -115,9 +115,7 @@ impl Disk for Directory {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        Ok(Box::new(
-            OpenOptions::new().append(true).create_new(true).open(path)?,
-        ))
+        Ok(Box::new(private().append(true).create_new(true).open(path)?))
     }
 
     fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -137,6 +135,36 @@ impl Disk for Directory {
     fn sync_names(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
+}
+
+/// Creates a directory and those above it, and makes their names durable: a log in a directory that is
+/// gone after a power cut is no log.
+fn create_dir(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    create_dir(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        outcome => outcome?,
+    }
+    File::open(parent)?.sync_all()
+}
+
+/// Options for files that only the owner may read: the store holds Secrets.
+#[cfg(unix)]
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Options for new files; access is what the directory grants.
+#[cfg(not(unix))]
+fn private() -> OpenOptions {
+    OpenOptions::new()
 }
 
 impl DiskFile for File {

@@ -220,19 +220,19 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Whether a whole frame begins anywhere in `bytes`.
-pub(crate) fn holds_frame(bytes: &[u8]) -> bool {
+/// Whether a whole frame with revisions after `after` begins anywhere in `bytes`.
+pub(crate) fn holds_frame(bytes: &[u8], after: Revision) -> bool {
     let starts = bytes
         .windows(FRAME_HEADER)
         .enumerate()
         .filter(|(_, window)| window.starts_with(FRAME_MAGIC));
     starts.into_iter().any(|(at, window)| {
         let header: &[u8; FRAME_HEADER] = window.try_into().expect("windows have this size");
-        let Ok((_, len, sum)) = parse_frame_header(header) else {
+        let Ok((first, len, sum)) = parse_frame_header(header) else {
             return false;
         };
         let payload = bytes[at + FRAME_HEADER..].get(..len);
-        payload.is_some_and(|payload| crc32c::crc32c(payload) == sum)
+        first > after && payload.is_some_and(|payload| crc32c::crc32c(payload) == sum)
     })
 }
 

@@ -277,7 +277,7 @@ impl Replay<'_> {
         io::copy(&mut io::Read::take(&mut input, after + 1), &mut io::sink())?;
         let mut rest = Vec::new();
         input.read_to_end(&mut rest)?;
-        Ok(holds_frame(&rest))
+        Ok(holds_frame(&rest, self.last.unwrap_or_default()))
     }
 
     fn expect(&self, found: Revision, path: &std::path::Path) -> Result<(), OpenError> {

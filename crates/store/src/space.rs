@@ -39,7 +39,10 @@ pub(crate) struct Space {
     // Ascending by revision, and complete: every event of this space after `floor` is here.
     ring: VecDeque<Arc<Event>>,
     ring_bytes: usize,
+    // Where a new watch may begin. At least `lost`; more after an explicit compaction.
     floor: Revision,
+    // The last event that was evicted. A watcher that has seen it has missed nothing.
+    lost: Revision,
     bell: watch::Sender<()>,
 }
 
@@ -51,6 +54,7 @@ impl Space {
             ring: VecDeque::new(),
             ring_bytes: 0,
             floor,
+            lost: floor,
             bell,
         }
     }
@@ -68,12 +72,22 @@ impl Space {
         self.entries.view(prefix, after)
     }
 
-    /// The revision after which all events are at hand.
+    /// The oldest revision that a new watch may begin after.
     pub(crate) fn floor(&self) -> Revision {
         self.floor
     }
 
-    /// All events after `revision`, oldest first. Complete only if `revision >= floor()`.
+    /// The revision of the last event that is no longer at hand.
+    pub(crate) fn lost(&self) -> Revision {
+        self.lost
+    }
+
+    /// How many events the ring holds, and how many bytes it alone keeps alive.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (self.ring.len(), self.ring_bytes)
+    }
+
+    /// All events after `revision`, oldest first. Complete only if `revision >= lost()`.
     pub(crate) fn events_after(&self, revision: Revision) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         let start = self.ring.partition_point(|event| event.revision() <= revision);
         self.ring.range(start..)
@@ -128,7 +142,8 @@ impl Space {
     fn evict_oldest(&mut self) {
         if let Some(event) = self.ring.pop_front() {
             self.ring_bytes -= retained_bytes(&event);
-            self.floor = event.revision();
+            self.lost = event.revision();
+            self.floor = self.floor.max(self.lost);
         }
     }
 }

@@ -156,9 +156,14 @@ impl State {
         })
     }
 
-    /// The revision from which on the space's events are all at hand.
+    /// The oldest revision that a new watch of the space may begin after.
     pub(crate) fn floor(&self, name: &str) -> Revision {
         self.space(name).map_or(self.absent_floor, Space::floor)
+    }
+
+    /// A watcher whose cursor is before this has missed events.
+    pub(crate) fn lost(&self, name: &str) -> Revision {
+        self.space(name).map_or(self.absent_floor, Space::lost)
     }
 
     /// Checks that a watch may start after `after`, and returns what rings on new events.

@@ -34,6 +34,10 @@ pub struct Stats {
     pub cut_off_watchers: u64,
     /// Watchers now.
     pub watchers: usize,
+    /// Events held as history now, over all spaces.
+    pub history_events: usize,
+    /// Bytes that only the history keeps alive now, over all spaces.
+    pub history_bytes: usize,
     /// Writes that wait in the queue now.
     pub queued_writes: usize,
     /// What the queue holds at most.
@@ -76,6 +80,8 @@ impl Counters {
             compacted_events: self.compacted_events.load(Relaxed),
             cut_off_watchers: self.cut_off_watchers.load(Relaxed),
             watchers: self.watchers.load(Relaxed),
+            history_events: 0,
+            history_bytes: 0,
             queued_writes: 0,
             queue_capacity: 0,
         }

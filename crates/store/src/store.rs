@@ -187,6 +187,11 @@ impl Store {
     /// Counters and present values.
     pub fn stats(&self) -> Stats {
         let mut stats = self.handle.core.counters.read();
+        for (_, space) in self.handle.core.read().spaces() {
+            let (events, bytes) = space.held();
+            stats.history_events += events;
+            stats.history_bytes += bytes;
+        }
         if let Some(queue) = &self.handle.queue {
             stats.queue_capacity = queue.max_capacity();
             stats.queued_writes = queue.max_capacity() - queue.capacity();

@@ -66,10 +66,8 @@ impl Watcher {
     pub fn take(&mut self) -> Result<Vec<Arc<Event>>, Compacted> {
         let core = self.core.clone();
         let state = core.read();
-        let floor = state.floor(&self.space);
-        if self.cursor < floor {
-            drop(state);
-            return Err(self.cut_off(floor));
+        if self.cursor < state.lost(&self.space) {
+            return Err(self.cut_off(state.floor(&self.space)));
         }
         let pending = self.pending(&state);
         let events: Vec<_> = pending.take(MAX_EVENTS_PER_CALL).cloned().collect();
@@ -84,7 +82,7 @@ impl Watcher {
     /// The revision up to which every event was handed out. Moves on with writes to other spaces too.
     pub fn progress(&self) -> Revision {
         let state = self.core.read();
-        let behind = self.cursor < state.floor(&self.space) || self.pending(&state).next().is_some();
+        let behind = self.cursor < state.lost(&self.space) || self.pending(&state).next().is_some();
         if behind {
             self.cursor
         } else {

@@ -242,6 +242,26 @@ fn a_torn_tail_is_cut_at_any_byte() {
     });
 }
 
+/// After a power cut the later pages of the unfinished write may be there and the earlier ones not.
+#[test]
+fn a_hole_in_the_unfinished_write_is_a_torn_tail() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &large()).unwrap();
+        write(&store, put(S, "a", "1")).await.unwrap();
+        let log = "log-00000000000000000002";
+        let sound = disk.content(log).len();
+        write(&store, put(S, "b", &"x".repeat(9_000))).await.unwrap();
+        store.close().await;
+        for hole in [0..4_096, 10..20, 4_096..8_192] {
+            let torn = disk.crashed(|n| n);
+            torn.edit(log, |bytes| bytes[sound + hole.start..sound + hole.end].fill(0));
+            let store = open(&torn, &large()).unwrap();
+            assert_eq!((store.count(S), store.revision()), (1, Revision(2)), "{hole:?}");
+        }
+    });
+}
+
 #[test]
 fn a_flipped_bit_before_the_last_frame_is_an_error_that_names_the_place() {
     run(async {

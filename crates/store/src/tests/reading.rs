@@ -233,6 +233,21 @@ fn history_ends_with_age() {
 }
 
 #[test]
+fn compaction_refuses_old_revisions_and_spares_watchers_that_missed_nothing() {
+    run(async {
+        let store = filled(&["a"]).await;
+        let mut behind = store.watch(S, "", Revision(1)).unwrap();
+        let mut current = store.watch(S, "", Revision(2)).unwrap();
+        write(&store, put("core/other", "x", "x")).await.unwrap();
+        store.compact(Revision(3));
+        assert!(store.watch(S, "", Revision(2)).is_err());
+        assert!(behind.take().is_err());
+        write(&store, put(S, "a", "b")).await.unwrap();
+        assert_eq!(current.take().unwrap().len(), 1);
+    });
+}
+
+#[test]
 fn dropping_a_space_cuts_off_its_watchers_only() {
     run(async {
         let store = filled(&["a"]).await;
