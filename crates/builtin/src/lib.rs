@@ -2,6 +2,7 @@
 
 mod base64;
 mod codec;
+mod columns;
 mod defaults;
 mod fields;
 mod kind;
@@ -15,6 +16,7 @@ mod time;
 mod types;
 
 pub use codec::{decode, decode_check, decode_type};
+pub use columns::{ColumnDefinition, cells, columns, row_conditions};
 pub use defaults::default;
 pub use fields::{field_label_error, field_labels, field_value};
 pub use kind::{Kind, Subresource, kind, kinds};
