@@ -34,6 +34,8 @@ struct Definition {
 #[derive(Serialize)]
 struct Row {
     cells: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<Value>,
     object: Option<Value>,
 }
 
@@ -85,12 +87,20 @@ impl<'a> Layout<'a> {
     /// One row as JSON.
     pub(super) fn row(&self, value: Value) -> Value {
         let cells = self.cells(&value);
+        let built_in = self.resource.built_in().filter(|_| !self.foreign);
+        let conditions = built_in
+            .map(|kind| skopos_builtin::row_conditions(kind, &value))
+            .unwrap_or_default();
         let object = match self.include {
             IncludeObject::Object => Some(value),
             IncludeObject::None if value.pointer(INITIAL_EVENTS_END).is_none() => None,
             IncludeObject::None | IncludeObject::Metadata => Some(partial(self.version, value)),
         };
-        json!(Row { cells, object })
+        json!(Row {
+            cells,
+            conditions,
+            object
+        })
     }
 
     fn definitions(&self) -> Vec<Definition> {
@@ -163,10 +173,10 @@ impl Definition {
 
     fn from_built_in(column: &skopos_builtin::ColumnDefinition) -> Definition {
         Definition {
-            name: column.name.to_string(),
-            r#type: column.r#type.to_string(),
-            format: column.format.to_string(),
-            description: column.description.to_string(),
+            name: column.name.to_owned(),
+            r#type: column.column_type.to_owned(),
+            format: column.format.to_owned(),
+            description: String::new(),
             priority: column.priority,
         }
     }

@@ -211,7 +211,7 @@ pub(super) fn paths(resource: &Resource) -> Vec<PathItem> {
     });
     // Objects are created in their collection, never by name.
     let item_operations = of(&ITEM_VERBS[..ITEM_VERBS.len() - 1]);
-    for sub in &resource.subresources {
+    for sub in resource.subresources.iter().filter(|sub| !is_connection(sub)) {
         let verbs = ITEM_VERBS.iter().filter(|verb| sub.verbs.contains(&verb.verb));
         let operations = verbs.map(|verb| of_subresource(resource, sub, verb)).collect();
         found.push(PathItem {
@@ -225,6 +225,11 @@ pub(super) fn paths(resource: &Resource) -> Vec<PathItem> {
     });
     found.retain(|item| !item.operations.is_empty());
     found
+}
+
+/// Subresources that open a stream to a container speak no object.
+fn is_connection(sub: &Subresource) -> bool {
+    sub.kind.ends_with("Options") || sub.name == "log"
 }
 
 fn own(resource: &Resource, verb: &Verb) -> Operation {
@@ -298,7 +303,12 @@ fn operation(resource: &Resource, verb: &Verb, subresource: &str) -> Operation {
         action: verb.action,
         id: operation_id(resource, verb.word, subresource),
         tag: tag(resource),
-        query: verb.query,
+        // Only custom resources tell of the version a read may name.
+        query: if verb.action == "get" && resource.built_in().is_some() {
+            &[]
+        } else {
+            verb.query
+        },
         consumes,
         produces,
         body: None,
