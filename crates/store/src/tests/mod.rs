@@ -1,5 +1,6 @@
 //! Tests of the store on a simulated disk.
 
+mod chaos;
 mod disk_faults;
 mod model;
 mod reading;
