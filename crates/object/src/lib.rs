@@ -5,13 +5,20 @@
 //! kube-apiserver words it, because clients match on it.
 //!
 //! Reading order: names ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`]), errors
-//! ([`Status`], [`FieldError`]), text in and out ([`json`]), then selectors.
+//! ([`Status`], [`FieldError`]), text in and out ([`json`], [`yaml`]), selectors ([`LabelSelector`],
+//! [`FieldSelector`]), patches ([`json_patch`], [`merge_patch`]) and [`diff`], then the compact
+//! [`Object`], [`Change`] and [`ListWatch`].
 
+mod change;
+mod diff;
 mod field;
 mod gofmt;
 pub mod json;
+mod list_watch;
 mod names;
+mod object;
 mod patch;
+mod raw;
 mod resource_version;
 mod selector;
 mod status;
@@ -19,13 +26,20 @@ pub mod validation;
 pub mod yaml;
 
 pub use crate::{
+    change::{Change, Op},
+    diff::{FieldChange, diff},
     field::{FieldError, FieldErrorKind, FieldErrors, FieldPath},
     gofmt::quote,
+    list_watch::{
+        ListRequest, ListWatch, ListWatchError, Page, VersionMatch, WatchEvent, WatchRequest, WatchStream,
+    },
     names::{
         GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey,
         ParseGroupVersionError, compare_versions,
     },
+    object::{ManagedFields, Object, ObjectError, OwnerReference},
     patch::{JsonPatch, MAX_COPY_BYTES, MAX_OPERATIONS, PatchError, diff_merge, json_patch, merge_patch},
+    raw::raw_path,
     resource_version::ResourceVersion,
     selector::{
         FieldOperator, FieldRequirement, FieldSelector, LabelOperator, LabelRequirement, LabelSelector,
