@@ -48,7 +48,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Build => build::all()?,
         Command::Up { name, controllers } => {
-            println!("{}", Instance::start(&name, controllers)?.kubeconfig().display())
+            println!("{}", Instance::start(&name, controllers)?.kubeconfig().display());
         }
         Command::Down { name } => Instance::named(&name)?.stop()?,
         Command::Status => instance::print_status()?,

@@ -7,6 +7,7 @@
 
 mod bench;
 mod check;
+mod r#gen;
 mod kube;
 mod run;
 mod test;
@@ -66,8 +67,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Test(args) => return test::run(&args),
         Command::Check => return Ok(check::run_command().exit_code()),
         Command::Tidy => tidy::run()?,
-        Command::Gen { check } => anyhow::bail!("no generator yet (check: {check})"),
-        Command::Bench(args) => bench::run(&args)?,
+        Command::Gen { check } => r#gen::run(check)?,
+        Command::Bench(args) => bench::run_bench(&args)?,
         Command::Kube(command) => return kube::run(command),
         Command::Tool { tool } => println!("{}", tool.path()?.display()),
     }

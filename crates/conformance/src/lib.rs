@@ -15,7 +15,7 @@ mod transcript;
 pub use endpoint::{Answer, Connection, Endpoint, Request};
 pub use kubeconfig::Kubeconfig;
 pub use requests::{play_requests, set_requests_stage};
-pub use server::{Server, Start};
+pub use server::{Server, Start, memory_of};
 pub use target::Target;
 pub use tools::{kubectl, python, skopos};
 pub use transcript::{compare_or_update, play};

@@ -129,7 +129,7 @@ fn kubeconfig_in(line: &str, dir: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Resident memory of a process in bytes, and the highest it ever was.
-pub(crate) fn memory_of(id: u32) -> anyhow::Result<(u64, u64)> {
+pub fn memory_of(id: u32) -> anyhow::Result<(u64, u64)> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
     let field = |name: &str| -> anyhow::Result<u64> {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -41,6 +41,7 @@ impl Controllers {
 /// A real control plane under a name.
 pub(crate) struct Instance {
     dir: PathBuf,
+    ready_after: Option<Duration>,
 }
 
 impl Instance {
@@ -50,34 +51,36 @@ impl Instance {
         anyhow::ensure!(plain, "an instance is named by letters, digits and dashes");
         Ok(Instance {
             dir: home()?.join(name),
+            ready_after: None,
         })
     }
 
     /// Starts an instance on free ports and waits until it is ready. One that runs already is left as it is.
     pub(crate) fn start(name: &str, controllers: Controllers) -> anyhow::Result<Instance> {
         build::all()?;
-        let instance = Instance::named(name)?;
+        let mut instance = Instance::named(name)?;
         if PROCESSES.iter().all(|name| instance.runs(name)) {
             return Ok(instance);
         }
         instance.stop()?;
         std::fs::create_dir_all(&instance.dir)?;
-        let start = Instant::now();
         if let Err(error) = instance.launch(controllers) {
             instance.stop_processes()?;
             return Err(error.context(format!("logs are in {}", instance.dir.display())));
         }
-        eprintln!(
-            "kube-apiserver {} ready after {}",
-            build::VERSION,
-            seconds(start.elapsed())
-        );
+        let ready_after = seconds(instance.ready_after.unwrap_or_default());
+        eprintln!("kube-apiserver {} ready after {ready_after}", build::VERSION);
         Ok(instance)
     }
 
     /// The kubeconfig of an administrator.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
+    }
+
+    /// From the start of etcd until the server was ready, if it was started just now.
+    pub(crate) fn ready_after(&self) -> Option<Duration> {
+        self.ready_after
     }
 
     /// The ids of its processes, in the order of their start, for those who measure them.
@@ -113,9 +116,10 @@ impl Instance {
         Process::read(&self.dir, name).is_some_and(Process::runs)
     }
 
-    fn launch(&self, controllers: Controllers) -> anyhow::Result<()> {
+    fn launch(&mut self, controllers: Controllers) -> anyhow::Result<()> {
         let [etcd_port, peer_port, port, manager_port] = free_ports()?;
         let token = self.write_credentials()?;
+        let start = Instant::now();
         self.start_etcd(etcd_port, peer_port)?;
         self.start_apiserver(etcd_port, port)?;
         self.wait_for("the server's certificate", |instance| {
@@ -125,6 +129,7 @@ impl Instance {
         self.wait_for("/readyz", |instance| {
             instance.answers(&["get", "--raw", "/readyz"])
         })?;
+        self.ready_after = Some(start.elapsed());
         self.start_controller_manager(manager_port, controllers)?;
         self.wait_for("the default service account", |instance| {
             instance.answers(&["get", "serviceaccount", "default", "--namespace=default"])
