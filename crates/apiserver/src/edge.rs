@@ -33,21 +33,20 @@ mod stall;
 mod tls;
 mod tokens;
 
-pub use authenticate::Authenticator;
 pub use body::ResponseBody;
-pub use certificate::ClientAuthority;
 pub use kubeconfig::Kubeconfig;
 pub use limits::Limits;
-pub use listen::serve;
-pub use local::{HealthCheck, KUBERNETES_VERSION, Probe};
-pub use pki::{Pki, PkiError};
-pub use seam::{
-    ANONYMOUS, AUTHENTICATED, Handler, MASTERS, Request, RequestLabels, Sample, SampleValue, UNAUTHENTICATED,
-    User,
-};
-pub use service::{Edge, EdgeConfig, EdgeService};
-pub use tls::ServingCertificate;
-pub use tokens::{TokenFileError, TokenTable};
+pub use pki::PkiError;
+pub use service::EdgeService;
+pub use tokens::TokenFileError;
+
+pub(crate) use authenticate::Authenticator;
+pub(crate) use listen::serve;
+pub(crate) use pki::Pki;
+pub(crate) use seam::{Handler, Request, RequestLabels, Sample, SampleValue, User};
+pub(crate) use service::{Edge, EdgeConfig};
+pub(crate) use tls::ServingCertificate;
+pub(crate) use tokens::TokenTable;
 
 #[cfg(test)]
 mod tests;

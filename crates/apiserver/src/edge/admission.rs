@@ -34,6 +34,7 @@ pub(super) struct Admission {
     overflow: Arc<Semaphore>,
     /// Bytes of request bodies.
     bodies: Arc<Semaphore>,
+    max_body_bytes: usize,
 }
 
 struct Lane {
@@ -56,14 +57,15 @@ impl Drop for Slot {
 impl Admission {
     pub(super) fn new(limits: &Limits, metrics: &Metrics) -> Self {
         let lane = |places: usize, kind| Lane {
-            places: Arc::new(Semaphore::new(places)),
+            places: semaphore(places),
             in_flight: metrics.in_flight(kind),
         };
         Self {
             read_only: lane(limits.max_requests_in_flight, "readOnly"),
             mutating: lane(limits.max_mutating_in_flight, "mutating"),
-            overflow: Arc::new(Semaphore::new(limits.max_privileged_overflow)),
-            bodies: Arc::new(Semaphore::new(limits.max_body_bytes_in_flight)),
+            overflow: semaphore(limits.max_privileged_overflow),
+            bodies: semaphore(limits.max_body_bytes_in_flight),
+            max_body_bytes: limits.max_body_bytes_in_flight,
         }
     }
 
@@ -88,9 +90,14 @@ impl Admission {
 
     /// Room for a body of so many bytes. Waits, in order of arrival, while all room is taken.
     pub(super) async fn room_for_body(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        // More than all room would wait for ever.
+        let bytes = u32::try_from(bytes.min(self.max_body_bytes)).unwrap_or(u32::MAX);
         Arc::clone(&self.bodies).acquire_many_owned(bytes).await.ok()
     }
+}
+
+fn semaphore(permits: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
 }
 
 #[cfg(test)]

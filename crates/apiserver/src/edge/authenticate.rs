@@ -17,7 +17,7 @@ use super::tokens::TokenTable;
 
 /// Turns credentials into a [`User`].
 #[derive(Clone, Debug, Default)]
-pub struct Authenticator {
+pub(crate) struct Authenticator {
     tokens: TokenTable,
     authority: Option<ClientAuthority>,
 }
@@ -25,7 +25,7 @@ pub struct Authenticator {
 impl Authenticator {
     /// Knows `tokens` only.
     #[must_use]
-    pub fn new(tokens: TokenTable) -> Self {
+    pub(crate) fn new(tokens: TokenTable) -> Self {
         Self {
             tokens,
             authority: None,
@@ -34,7 +34,7 @@ impl Authenticator {
 
     /// Accepts client certificates that `authority` vouches for.
     #[must_use]
-    pub fn with_client_certificates(mut self, authority: ClientAuthority) -> Self {
+    pub(crate) fn with_client_certificates(mut self, authority: ClientAuthority) -> Self {
         self.authority = Some(authority);
         self
     }

@@ -21,7 +21,7 @@ use super::seam::User;
 
 /// The authorities whose client certificates name users.
 #[derive(Clone, Debug)]
-pub struct ClientAuthority {
+pub(crate) struct ClientAuthority {
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
@@ -30,7 +30,7 @@ impl ClientAuthority {
     ///
     /// # Errors
     /// When `roots` is empty.
-    pub fn new(roots: RootCertStore) -> Result<Self, rustls::server::VerifierBuilderError> {
+    pub(crate) fn new(roots: RootCertStore) -> Result<Self, rustls::server::VerifierBuilderError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
         Ok(Self { verifier })

@@ -27,7 +27,7 @@ pub struct Kubeconfig {
 impl Kubeconfig {
     /// The administrator's, for a server that shows a certificate of our own authority.
     #[must_use]
-    pub fn admin(server: impl Into<String>, pki: &Pki) -> Self {
+    pub(crate) fn admin(server: impl Into<String>, pki: &Pki) -> Self {
         let (certificate, key) = pki.admin();
         Self {
             server: server.into(),

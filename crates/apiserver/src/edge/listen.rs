@@ -23,7 +23,7 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// Serves `edge` over TLS until `shutdown`, then ends watches, lets requests finish within
 /// [`Limits::shutdown_grace`](super::Limits::shutdown_grace), cuts what is left, and returns when every task
 /// it started has ended.
-pub async fn serve<H: Handler>(
+pub(crate) async fn serve<H: Handler>(
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     edge: Edge<H>,
@@ -51,7 +51,8 @@ struct Server<H> {
 
 impl<H: Handler> Server<H> {
     fn new(tls: Arc<ServerConfig>, edge: Edge<H>, shutdown: CancellationToken) -> Self {
-        let places = Arc::new(Semaphore::new(edge.shared().limits.max_connections));
+        let max_connections = edge.shared().limits.max_connections.min(Semaphore::MAX_PERMITS);
+        let places = Arc::new(Semaphore::new(max_connections));
         Self {
             edge,
             tls: TlsAcceptor::from(tls),

@@ -12,11 +12,11 @@ use super::body::ResponseBody;
 use super::query;
 
 /// The release of Kubernetes whose API this server speaks.
-pub const KUBERNETES_VERSION: &str = "1.36.3";
+pub(crate) const KUBERNETES_VERSION: &str = "1.36.3";
 
 /// The endpoints that run checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub(crate) enum Probe {
     /// `/healthz`
     Healthz,
     /// `/livez`
@@ -45,7 +45,7 @@ type CheckFn = dyn Fn() -> Result<(), String> + Send + Sync;
 
 /// One named check behind `/healthz`, `/livez` and `/readyz`.
 #[derive(Clone)]
-pub struct HealthCheck {
+pub(crate) struct HealthCheck {
     name: String,
     probes: Vec<Probe>,
     check: Arc<CheckFn>,
@@ -53,7 +53,7 @@ pub struct HealthCheck {
 
 impl HealthCheck {
     /// A check that every probe runs. Must not block; the reason of a failure is logged, not shown.
-    pub fn new(
+    pub(crate) fn new(
         name: impl Into<String>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
@@ -66,7 +66,7 @@ impl HealthCheck {
 
     /// Runs the check only for `probes`.
     #[must_use]
-    pub fn only(mut self, probes: &[Probe]) -> Self {
+    pub(crate) fn only(mut self, probes: &[Probe]) -> Self {
         self.probes = probes.to_vec();
         self
     }

@@ -108,7 +108,7 @@ pub enum PkiError {
 }
 
 /// The keys and certificates of one control plane. Secret parts do not show in `Debug`.
-pub struct Pki {
+pub(crate) struct Pki {
     authority: Pair,
     serving: Pair,
     admin: Pair,
@@ -124,7 +124,7 @@ impl Pki {
     ///
     /// # Errors
     /// When a file cannot be read, written or understood; the message names it and says what to do.
-    pub fn load_or_create(dir: Option<&Path>, extra_names: &[String]) -> Result<Self, PkiError> {
+    pub(crate) fn load_or_create(dir: Option<&Path>, extra_names: &[String]) -> Result<Self, PkiError> {
         Self::load_or_create_at(dir, extra_names, Timestamp::now())
     }
 
@@ -161,25 +161,32 @@ impl Pki {
 
     /// The certificate of our authority, in PEM.
     #[must_use]
-    pub fn ca_pem(&self) -> &str {
+    pub(crate) fn ca_pem(&self) -> &str {
         &self.authority.certificate
     }
 
     /// The administrator's client certificate and key, in PEM.
     #[must_use]
-    pub fn admin(&self) -> (&str, &str) {
+    pub(crate) fn admin(&self) -> (&str, &str) {
         (&self.admin.certificate, &self.admin.key)
     }
 
     /// The administrator's bearer token.
     #[must_use]
-    pub fn token(&self) -> &str {
+    pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
     /// The key that signs service account tokens (ES256), in PEM.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "TokenRequest comes with RBAC; the key must not change then"
+        )
+    )]
     #[must_use]
-    pub fn service_account_key_pem(&self) -> &str {
+    pub(crate) fn service_account_key_pem(&self) -> &str {
         &self.service_account
     }
 
@@ -187,7 +194,7 @@ impl Pki {
     ///
     /// # Errors
     /// When the certificate cannot be read, which a fresh [`Pki`] rules out.
-    pub fn serving(&self) -> Result<ServingCertificate, PkiError> {
+    pub(crate) fn serving(&self) -> Result<ServingCertificate, PkiError> {
         ServingCertificate::from_pem(
             &self.serving.certificate,
             &self.serving.key,
@@ -199,7 +206,7 @@ impl Pki {
     ///
     /// # Errors
     /// When the file cannot be read or holds no certificate.
-    pub fn client_authority(&self, extra_ca_file: Option<&Path>) -> Result<ClientAuthority, PkiError> {
+    pub(crate) fn client_authority(&self, extra_ca_file: Option<&Path>) -> Result<ClientAuthority, PkiError> {
         let mut roots = RootCertStore::empty();
         tls::add_roots(&mut roots, self.ca_pem().as_bytes(), Path::new("ca.crt"))?;
         if let Some(path) = extra_ca_file {

@@ -1,5 +1,7 @@
 //! Reads query parameters.
 
+use std::borrow::Cow;
+
 use http::Uri;
 
 /// The decoded values of every `key` in the query, in order.
@@ -11,7 +13,7 @@ pub(super) fn all<'a>(uri: &'a Uri, key: &'a str) -> impl Iterator<Item = String
         .filter(|pair| !pair.is_empty());
     pairs.filter_map(move |pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(name) == key).then(|| decode(value))
+        (decode(name) == key).then(|| decode(value).into_owned())
     })
 }
 
@@ -21,9 +23,9 @@ pub(super) fn first(uri: &Uri, key: &str) -> Option<String> {
 }
 
 /// Percent-decoding with `+` as space; broken escapes stay as they are.
-fn decode(text: &str) -> String {
+fn decode(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.as_bytes().iter().copied();
@@ -40,7 +42,7 @@ fn decode(text: &str) -> String {
             other => out.push(other),
         }
     }
-    String::from_utf8_lossy(&out).into_owned()
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
 }
 
 fn escape(mut rest: impl Iterator<Item = u8>) -> Option<u8> {

@@ -13,31 +13,31 @@ use tokio::time::Instant;
 use super::body::ResponseBody;
 
 /// The group whose members are never refused by authorization.
-pub const MASTERS: &str = "system:masters";
+pub(crate) const MASTERS: &str = "system:masters";
 /// The group that every authenticated user is in.
-pub const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group of requests without credentials.
-pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The name of a user without credentials.
-pub const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 
 /// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
+pub(crate) struct User {
     /// The user name, as RBAC and audit see it.
-    pub name: String,
+    pub(crate) name: String,
     /// A stable identity, often empty.
-    pub uid: String,
+    pub(crate) uid: String,
     /// The groups, in the order the credential gives them; `system:authenticated` is last.
-    pub groups: Vec<String>,
+    pub(crate) groups: Vec<String>,
     /// Further facts from the credential, such as its id.
-    pub extra: BTreeMap<String, Vec<String>>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
     /// The administrator that in-process clients and the admin kubeconfig act as.
     #[must_use]
-    pub fn admin() -> Self {
+    pub(crate) fn admin() -> Self {
         Self {
             name: "kubernetes-admin".to_owned(),
             groups: vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()],
@@ -47,7 +47,7 @@ impl User {
 
     /// A request without credentials.
     #[must_use]
-    pub fn anonymous() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
             groups: vec![UNAUTHENTICATED.to_owned()],
@@ -57,7 +57,7 @@ impl User {
 
     /// Whether the user is in `group`.
     #[must_use]
-    pub fn is_in(&self, group: &str) -> bool {
+    pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|have| have == group)
     }
 }
@@ -66,58 +66,58 @@ impl User {
 ///
 /// The `Authorization` header is gone; `Audit-Id` is always there.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// The HTTP method.
-    pub method: Method,
+    pub(crate) method: Method,
     /// Path and query.
-    pub uri: Uri,
+    pub(crate) uri: Uri,
     /// Headers as sent, without credentials.
-    pub headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// The whole body; empty for GET and HEAD.
-    pub body: Bytes,
+    pub(crate) body: Bytes,
     /// Who asks.
-    pub user: Arc<User>,
+    pub(crate) user: Arc<User>,
     /// When the head of the request had arrived.
-    pub received: Instant,
+    pub(crate) received: Instant,
     /// When the edge gives up and answers 504; `None` for long-running requests.
-    pub deadline: Option<Instant>,
+    pub(crate) deadline: Option<Instant>,
 }
 
 /// How a request shows in the metrics. The handler puts one into the extensions of its response.
 ///
 /// Values must come from a bounded set (the registry of resources), never from the request itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RequestLabels {
+pub(crate) struct RequestLabels {
     /// Upper case, as upstream reports it: `GET`, `LIST`, `WATCH`, `POST`, `PUT`, `PATCH`, `APPLY`, `DELETE`, `DELETECOLLECTION`.
-    pub verb: &'static str,
+    pub(crate) verb: &'static str,
     /// API group, empty for core.
-    pub group: Arc<str>,
+    pub(crate) group: Arc<str>,
     /// API version.
-    pub version: Arc<str>,
+    pub(crate) version: Arc<str>,
     /// Plural resource name.
-    pub resource: Arc<str>,
+    pub(crate) resource: Arc<str>,
     /// Subresource, or the path for requests that name no resource.
-    pub subresource: Arc<str>,
+    pub(crate) subresource: Arc<str>,
     /// `cluster`, `namespace`, `resource`, or empty.
-    pub scope: &'static str,
+    pub(crate) scope: &'static str,
 }
 
 /// One number read when `/metrics` is asked for.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Metric name without `_total`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// One line of help.
-    pub help: &'static str,
+    pub(crate) help: &'static str,
     /// Label names and values, possibly none. Samples of one name must follow each other.
-    pub labels: Vec<(&'static str, String)>,
+    pub(crate) labels: Vec<(&'static str, String)>,
     /// Whether it only grows, and its value.
-    pub value: SampleValue,
+    pub(crate) value: SampleValue,
 }
 
 /// The kind and value of a [`Sample`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum SampleValue {
+pub(crate) enum SampleValue {
     /// Only grows.
     Counter(f64),
     /// Goes up and down.
@@ -127,7 +127,7 @@ pub enum SampleValue {
 /// The service behind the edge.
 ///
 /// A handler's future may be dropped at any await point: on a timeout, or when the client goes away.
-pub trait Handler: Send + Sync + 'static {
+pub(crate) trait Handler: Send + Sync + 'static {
     /// Answers one request.
     fn handle(&self, request: Request) -> impl Future<Output = http::Response<ResponseBody>> + Send;
 

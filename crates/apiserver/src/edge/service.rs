@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Response, StatusCode, Uri};
 use http_body::Body;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -41,20 +41,20 @@ const REQUESTED: &str = "request did not complete within requested timeout - con
 
 /// What an [`Edge`] is made of.
 #[derive(Debug, Default)]
-pub struct EdgeConfig {
+pub(crate) struct EdgeConfig {
     /// Bounds and timeouts.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// Who may ask.
-    pub authenticator: Authenticator,
+    pub(crate) authenticator: Authenticator,
     /// Checks between `log` and `shutdown`.
-    pub checks: Vec<HealthCheck>,
+    pub(crate) checks: Vec<HealthCheck>,
 }
 
 /// The outer edge of the API server: a cloneable service in front of a [`Handler`].
 ///
 /// As a service it treats requests as coming from the network; [`Edge::in_process`] gives the same chain with
 /// a fixed user.
-pub struct Edge<H> {
+pub(crate) struct Edge<H> {
     shared: Arc<Shared<H>>,
 }
 
@@ -65,12 +65,12 @@ pub(super) struct Shared<H> {
     pub(super) metrics: Arc<Metrics>,
     admission: Admission,
     checks: Vec<HealthCheck>,
-    draining: CancellationToken,
+    pub(super) draining: CancellationToken,
 }
 
 impl<H: Handler> Edge<H> {
     /// Puts the chain in front of `handler`.
-    pub fn new(handler: H, config: EdgeConfig) -> Self {
+    pub(crate) fn new(handler: H, config: EdgeConfig) -> Self {
         let EdgeConfig {
             limits,
             authenticator,
@@ -95,25 +95,13 @@ impl<H: Handler> Edge<H> {
 
     /// The same chain for a client in this process, who is `user` whatever the request says.
     #[must_use]
-    pub fn in_process(&self, user: User) -> EdgeService<H> {
+    pub(crate) fn in_process(&self, user: User) -> EdgeService<H> {
         self.service(Peer::InProcess(Arc::new(user)))
     }
 
     /// Says goodbye: `/readyz` fails and every watch, in process too, ends.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.shared.draining.cancel();
-    }
-
-    /// Whether [`Edge::drain`] was called.
-    #[must_use]
-    pub fn is_draining(&self) -> bool {
-        self.shared.draining.is_cancelled()
-    }
-
-    /// The handler behind the edge.
-    #[must_use]
-    pub fn handler(&self) -> &H {
-        &self.shared.handler
     }
 
     pub(super) fn service(&self, peer: Peer) -> EdgeService<H> {
@@ -244,8 +232,7 @@ impl<H: Handler> Shared<H> {
         let (mut parts, body) = request.into_parts();
         let audit_id = audit_id(&mut parts);
         let is_long_running = self.handler.is_long_running(&parts.method, &parts.uri);
-        let default_labels = labels_of(&parts);
-        let named = (parts.method.clone(), parts.uri.path().to_owned());
+        let named = (parts.method.clone(), parts.uri.clone());
         let inner = AssertUnwindSafe(self.within_deadline(peer, parts, body, received, is_long_running));
         let outcome = match inner.catch_unwind().await {
             Ok(outcome) => outcome,
@@ -260,7 +247,10 @@ impl<H: Handler> Shared<H> {
         let is_stream = is_long_running && response.status().is_success();
         let account = Account {
             metrics: Arc::clone(&self.metrics),
-            labels: response.extensions_mut().remove().unwrap_or(default_labels),
+            labels: response
+                .extensions_mut()
+                .remove()
+                .unwrap_or_else(|| labels_of(&named)),
             code: response.status().as_u16(),
             received,
             due: (!is_stream).then(|| Instant::now() + self.limits.request_timeout),
@@ -405,7 +395,7 @@ impl<H: Handler> Shared<H> {
 
     fn panicked(
         &self,
-        (method, path): &(Method, String),
+        (method, uri): &(Method, Uri),
         audit_id: &HeaderValue,
         panic: &(dyn std::any::Any + Send),
     ) -> Response<ResponseBody> {
@@ -413,7 +403,7 @@ impl<H: Handler> Shared<H> {
         let reason = text
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("unknown");
-        tracing::error!(%method, path, ?audit_id, reason, "request caused a panic");
+        tracing::error!(%method, path = uri.path(), ?audit_id, reason, "request caused a panic");
         self.metrics.panics.inc();
         let text = "This request caused apiserver to panic. Look in the logs for details.\n";
         answer::text(StatusCode::INTERNAL_SERVER_ERROR, text)
@@ -436,8 +426,8 @@ fn audit_id(parts: &mut Parts) -> HeaderValue {
 }
 
 /// Labels of a request that the handler does not label.
-fn labels_of(parts: &Parts) -> RequestLabels {
-    let verb = match parts.method {
+fn labels_of((method, uri): &(Method, Uri)) -> RequestLabels {
+    let verb = match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
         Method::POST => "POST",
@@ -447,10 +437,12 @@ fn labels_of(parts: &Parts) -> RequestLabels {
         Method::OPTIONS => "OPTIONS",
         _ => "other",
     };
-    let subresource = Local::of(parts.uri.path()).map_or("", Local::label);
+    let subresource = Local::of(uri.path())
+        .map(|local| local.label().into())
+        .unwrap_or_default();
     RequestLabels {
         verb,
-        subresource: subresource.into(),
+        subresource,
         ..RequestLabels::default()
     }
 }

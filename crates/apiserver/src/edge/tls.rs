@@ -12,7 +12,7 @@ use super::certificate::ClientAuthority;
 use super::pki::{self, PkiError};
 
 /// The certificate that a server shows, and its key.
-pub struct ServingCertificate {
+pub(crate) struct ServingCertificate {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     pem: String,
@@ -24,7 +24,7 @@ impl ServingCertificate {
     ///
     /// # Errors
     /// When a file cannot be read or does not hold what it should.
-    pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, PkiError> {
+    pub(crate) fn from_files(certificate: &Path, key: &Path) -> Result<Self, PkiError> {
         let (chain_pem, key_pem) = (pki::read(certificate)?, pki::read(key)?);
         let chain = certificates(chain_pem.as_bytes(), certificate)?;
         let key_der = private_key(key_pem.as_bytes(), key)?;
@@ -35,18 +35,6 @@ impl ServingCertificate {
             pem: chain_pem,
             origin,
         })
-    }
-
-    /// The `apiserver.crt` and `apiserver.key` of a `--cert-dir`, if both are there.
-    ///
-    /// # Errors
-    /// As [`ServingCertificate::from_files`].
-    pub fn in_dir(dir: &Path) -> Result<Option<Self>, PkiError> {
-        let (certificate, key) = (dir.join("apiserver.crt"), dir.join("apiserver.key"));
-        if !certificate.exists() || !key.exists() {
-            return Ok(None);
-        }
-        Self::from_files(&certificate, &key).map(Some)
     }
 
     pub(super) fn from_pem(certificate: &str, key: &str, origin: &str) -> Result<Self, PkiError> {
@@ -61,7 +49,7 @@ impl ServingCertificate {
 
     /// The chain in PEM: what a kubeconfig trusts when there is no better authority to name.
     #[must_use]
-    pub fn pem(&self) -> &str {
+    pub(crate) fn pem(&self) -> &str {
         &self.pem
     }
 
@@ -69,7 +57,7 @@ impl ServingCertificate {
     ///
     /// # Errors
     /// When key and certificate do not belong together.
-    pub fn server_config(self, authority: &ClientAuthority) -> Result<Arc<ServerConfig>, PkiError> {
+    pub(crate) fn server_config(self, authority: &ClientAuthority) -> Result<Arc<ServerConfig>, PkiError> {
         let Self {
             chain, key, origin, ..
         } = self;

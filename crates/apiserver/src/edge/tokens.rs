@@ -15,7 +15,7 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Known tokens. Only their digests are kept.
 #[derive(Clone, Default)]
-pub struct TokenTable {
+pub(crate) struct TokenTable {
     entries: Vec<Entry>,
 }
 
@@ -68,14 +68,14 @@ pub enum TokenFileError {
 impl TokenTable {
     /// One token and its user, who joins `system:authenticated`.
     #[must_use]
-    pub fn single(token: &str, user: User) -> Self {
+    pub(crate) fn single(token: &str, user: User) -> Self {
         let mut table = Self::default();
         table.add(token, user);
         table
     }
 
     /// Adds a token; one that is known already now stands for `user`.
-    pub fn add(&mut self, token: &str, user: User) {
+    pub(crate) fn add(&mut self, token: &str, user: User) {
         let digest = digest(token);
         self.entries.retain(|entry| entry.digest != digest);
         self.entries.push(Entry {
@@ -88,7 +88,7 @@ impl TokenTable {
     ///
     /// # Errors
     /// When the file cannot be read or a line is no such record.
-    pub fn read_csv(&mut self, path: &Path) -> Result<(), TokenFileError> {
+    pub(crate) fn read_csv(&mut self, path: &Path) -> Result<(), TokenFileError> {
         let read = |source| TokenFileError::Read {
             path: path.to_owned(),
             source,

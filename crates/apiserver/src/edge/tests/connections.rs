@@ -73,3 +73,20 @@ async fn idle_connections_end_after_a_while_and_busy_ones_do_not() {
     until(|| server.open_connections() == 1).await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_its_stream() {
+    let server = Server::start(Limits::default()).await;
+    let mut watching = server.connect("http/1.1").await;
+    let request = format!(
+        "GET /stream HTTP/1.1\r\nHost: x\r\n{}\r\n",
+        server.authorization()
+    );
+    watching.write_all(request.as_bytes()).await.unwrap();
+    read_until(&mut watching, "first\n").await;
+    drop(watching);
+    until(|| server.open_connections() == 0).await;
+    let metrics = server.admin_get("/metrics").await.body;
+    assert!(metrics.contains("verb=\"GET\",version=\"\"} 0\n"), "{metrics}");
+    server.stop().await;
+}

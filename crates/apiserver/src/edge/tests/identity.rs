@@ -129,10 +129,13 @@ fn kubeconfigs_embed_everything_and_are_private() {
 #[test]
 fn serving_files_from_outside_are_checked() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(ServingCertificate::in_dir(dir.path()).unwrap().is_none());
     let pki = Pki::load_or_create(Some(dir.path()), &[]).unwrap();
     let authority = pki.client_authority(Some(&dir.path().join("ca.crt"))).unwrap();
-    let serving = ServingCertificate::in_dir(dir.path()).unwrap().unwrap();
+    let serving = ServingCertificate::from_files(
+        &dir.path().join("apiserver.crt"),
+        &dir.path().join("apiserver.key"),
+    )
+    .unwrap();
     assert!(serving.server_config(&authority).is_ok());
     let mixed =
         ServingCertificate::from_files(&dir.path().join("apiserver.crt"), &dir.path().join("admin.key"))

@@ -67,7 +67,7 @@ async fn shutdown_waits_for_requests_and_fails_readiness() {
         .unwrap();
     until(|| server.handler.n_gated.load(Ordering::SeqCst) == 1).await;
     server.shutdown.cancel();
-    until(|| server.edge.is_draining()).await;
+    until(|| server.edge.shared().draining.is_cancelled()).await;
     let ready = http::Request::get("/readyz")
         .body(Empty::<bytes::Bytes>::new())
         .unwrap();
