@@ -27,7 +27,7 @@ impl Message {
     }
 
     pub(crate) fn message(self, field: u32, value: Message) -> Message {
-        self.bytes(field, &value.0)
+        self.bytes(field, &value.finish())
     }
 
     pub(crate) fn number(mut self, field: u32, value: i64) -> Message {

@@ -28,17 +28,17 @@ impl Server {
         }
     }
 
-    fn ask(&self, method: Method, uri: &str, headers: &[(HeaderName, &str)]) -> Option<Response<Bytes>> {
+    fn ask(&self, method: &Method, uri: &str, headers: &[(HeaderName, &str)]) -> Option<Response<Bytes>> {
         let headers: HeaderMap = headers
             .iter()
             .map(|(name, value)| (name.clone(), value.parse().unwrap()))
             .collect();
         self.published
-            .handle(&self.registry, &method, &uri.parse().unwrap(), &headers)
+            .handle(&self.registry, method, &uri.parse().unwrap(), &headers)
     }
 
     fn get(&self, uri: &str, headers: &[(HeaderName, &str)]) -> Response<Bytes> {
-        self.ask(Method::GET, uri, headers).unwrap()
+        self.ask(&Method::GET, uri, headers).unwrap()
     }
 
     fn json(&self, uri: &str) -> Value {
@@ -201,14 +201,14 @@ fn what_does_not_exist_is_not_found_as_upstream_says_it() {
         "/openapi/v2/",
         "/apisx",
     ] {
-        assert!(server.ask(Method::GET, uri, &[]).is_none(), "{uri}");
+        assert!(server.ask(&Method::GET, uri, &[]).is_none(), "{uri}");
     }
 }
 
 #[test]
 fn only_some_endpoints_look_at_the_method() {
     let server = Server::new();
-    let post = |uri| server.ask(Method::POST, uri, &[]).unwrap().status();
+    let post = |uri| server.ask(&Method::POST, uri, &[]).unwrap().status();
     assert_eq!(post("/api"), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(post("/apis/apps/v1"), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(post("/apis"), StatusCode::OK);
@@ -421,10 +421,10 @@ fn version_2_comes_in_protobuf_too() {
     let server = Server::new();
     for accept in [
         "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
-        super::OPENAPI_V2_TYPE,
+        OPENAPI_V2_TYPE,
     ] {
         let response = server.get("/openapi/v2", &[(ACCEPT, accept)]);
-        assert_eq!(header(&response, CONTENT_TYPE), super::OPENAPI_V2_TYPE);
+        assert_eq!(header(&response, CONTENT_TYPE), OPENAPI_V2_TYPE);
         assert!(response.body().starts_with(b"\x0a\x032.0"));
     }
     assert_eq!(

@@ -1,0 +1,94 @@
+//! One request to a resource endpoint on its way through the server.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use jiff::Timestamp;
+use serde_json::Value;
+use skopos_object::Status;
+use skopos_store::Entry;
+
+use crate::edge::{ResponseBody, User};
+use crate::present::{self, Decoded, Types};
+use crate::registry::{Registry, Resource};
+use crate::request::{Query, Target};
+
+/// Everything a handler needs to know about the request.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) target: Target,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) user: Arc<User>,
+    pub(crate) now: Timestamp,
+    warnings: Mutex<Vec<String>>,
+}
+
+/// How many warnings one response may carry; the rest is dropped, as headers are bounded.
+const MAX_WARNINGS: usize = 100;
+
+impl Call {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        resource: Arc<Resource>,
+        target: Target,
+        query: Query,
+        request: crate::edge::Request,
+        now: Timestamp,
+    ) -> Call {
+        Call {
+            registry,
+            resource,
+            target,
+            query,
+            headers: request.headers,
+            body: request.body,
+            user: request.user,
+            now,
+            warnings: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The key of the object the request names.
+    pub(crate) fn key(&self) -> String {
+        self.resource.key(&self.target.namespace, &self.target.name)
+    }
+
+    /// Reads the body in whatever format it came.
+    pub(crate) fn decode_body(&self, types: Types) -> Result<Decoded, Status> {
+        present::decode_body(&self.headers, &self.body, &self.resource.kind, types)
+    }
+
+    pub(crate) fn not_found(&self) -> Status {
+        Status::not_found(&self.resource.group_resource(), &self.target.name)
+    }
+
+    /// Adds a `Warning` header to the response.
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let text = text.into();
+        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+/// What a handler answers; [`crate::respond`] gives it the form the client asked for.
+pub(crate) enum Answer {
+    /// An object as it is stored.
+    Stored { code: u16, entry: Arc<Entry> },
+    /// An object already in the version that was asked for.
+    Object { code: u16, value: Value },
+    /// The end of an immediate delete and the like.
+    Status(Status),
+    /// A body the handler writes itself: lists and watches.
+    Response(http::Response<ResponseBody>),
+}

@@ -1,0 +1,9 @@
+//! The few controllers a control plane is not usable without: namespaces, garbage collection, expiry.
+
+mod expiry;
+mod garbage;
+mod namespaces;
+
+pub(crate) use expiry::expire;
+pub(crate) use garbage::Garbage;
+pub(crate) use namespaces::{Namespaces, create_if_absent};

@@ -1,0 +1,249 @@
+//! Accepts names, establishes definitions, rebuilds the registry, cleans up after deleted definitions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use skopos_object::Status;
+use skopos_store::{Entry, Expect, Range, Revision, WriteError};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{CLEANUP_FINALIZER, GROUP, PLURAL, is_condition_true, is_definition, names, resources, set_condition};
+use crate::options::DeleteOptions;
+use crate::registry::{Registry, Resource, space_of};
+use crate::state::Shared;
+use crate::versions;
+use crate::write::{ObjectExt as _, delete_entry};
+
+/// How long the writer of a definition waits for it to be served before it gets its answer anyway.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Follows the stored definitions.
+#[derive(Debug)]
+pub(crate) struct Definitions {
+    bell: Notify,
+    /// The newest revision of a definition that was written.
+    latest: AtomicU64,
+    /// The newest revision that the registry reflects.
+    settled: watch::Sender<u64>,
+}
+
+impl Definitions {
+    pub(crate) fn new() -> Definitions {
+        Definitions { bell: Notify::new(), latest: AtomicU64::new(0), settled: watch::Sender::new(0) }
+    }
+
+    pub(crate) fn observe(&self, revision: Revision) {
+        self.latest.fetch_max(revision.0, Ordering::AcqRel);
+        self.bell.notify_one();
+    }
+
+    /// The newest revision of a definition that was written.
+    pub(crate) fn latest(&self) -> Revision {
+        Revision(self.latest.load(Ordering::Acquire))
+    }
+
+    /// An object went: perhaps the definition itself, perhaps the last one that kept it.
+    pub(crate) fn observe_removal(&self, resource: &Resource, revision: Revision) {
+        if is_definition(resource) {
+            self.observe(revision);
+        } else if resource.custom().is_some_and(|custom| custom.terminating) {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Waits until the registry reflects `revision`, so that the next request finds what this one made.
+    pub(crate) async fn settle(&self, revision: Revision) {
+        let mut settled = self.settled.subscribe();
+        let reached = settled.wait_for(|done| *done >= revision.0);
+        if tokio::time::timeout(SETTLE_TIMEOUT, reached).await.is_err() {
+            tracing::warn!(%revision, "definition not served yet when its write was answered");
+        }
+    }
+
+    /// Runs until told to stop.
+    pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+        let mut built = Built::default();
+        loop {
+            if let Err(status) = shared.sync_definitions(&mut built).await {
+                tracing::error!(error = %status.message, "definitions not up to date");
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = shared.definitions.bell.notified() => {}
+            }
+        }
+    }
+}
+
+/// The resources made from each definition, kept while nothing about it changes.
+#[derive(Debug, Default)]
+pub(crate) struct Built {
+    by_name: HashMap<String, (u64, Vec<Arc<Resource>>)>,
+    serial: u64,
+}
+
+impl Shared {
+    /// Brings conditions, registry and clean-up in line with what is stored.
+    pub(crate) async fn sync_definitions(&self, built: &mut Built) -> Result<(), Status> {
+        loop {
+            let target = self.definitions.latest.load(Ordering::Acquire);
+            let mut definitions = self.read_definitions()?;
+            if !self.update_conditions(&mut definitions).await? {
+                continue;
+            }
+            self.rebuild_registry(built, &definitions);
+            self.definitions.settled.send_replace(target);
+            for (entry, definition) in &definitions {
+                if definition.is_deleting() {
+                    self.clean_up(built, entry, definition).await?;
+                }
+            }
+            if self.definitions.latest.load(Ordering::Acquire) == target {
+                return Ok(());
+            }
+        }
+    }
+
+    /// All definitions, oldest first: who came first keeps a name.
+    fn read_definitions(&self) -> Result<Vec<(Arc<Entry>, Value)>, Status> {
+        let space = space_of(GROUP, PLURAL);
+        let page = self.store.list(&space, &Range::default()).map_err(|e| Status::internal(e.to_string()))?;
+        let mut found = Vec::with_capacity(page.items.len());
+        for entry in page.items {
+            let definition = versions::parse(&entry)?;
+            found.push((entry, definition));
+        }
+        found.sort_by_key(|(entry, _)| entry.created);
+        Ok(found)
+    }
+
+    /// `false` when somebody else wrote a definition meanwhile and all must be read again.
+    async fn update_conditions(&self, definitions: &mut [(Arc<Entry>, Value)]) -> Result<bool, Status> {
+        let now = Timestamp::now();
+        for i in 0..definitions.len() {
+            let group = definitions[i].1["spec"]["group"].clone();
+            let others: Vec<&Value> = definitions
+                .iter()
+                .enumerate()
+                .filter(|(j, (_, other))| *j != i && other["spec"]["group"] == group)
+                .map(|(_, (_, other))| other)
+                .collect();
+            let taken = names::Taken::by(&others);
+            let mut definition = definitions[i].1.clone();
+            let renamed = names::accept(&mut definition, &taken, now);
+            let judged = names::check_approval(&mut definition, now);
+            if !renamed && !judged {
+                continue;
+            }
+            match self.store_definition(&definitions[i].0, &definition).await? {
+                Some(entry) => definitions[i] = (entry, definition),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    async fn store_definition(&self, entry: &Entry, definition: &Value) -> Result<Option<Arc<Entry>>, Status> {
+        let registry = self.registry.load();
+        let resource = registry.find(GROUP, "v1", PLURAL).ok_or_else(|| Status::internal("no definitions"))?;
+        let expect = Expect::At(entry.modified);
+        let gone = definition.is_deleting() && definition.finalizers().is_empty();
+        let outcome = match gone {
+            true => self.remove(resource, &entry.key, expect, definition).await,
+            false => self.put(resource, &entry.key, expect, definition).await,
+        };
+        match outcome {
+            Ok(entry) => Ok(Some(entry)),
+            Err(WriteError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(crate::write::storage_failed(&error)),
+        }
+    }
+
+    fn rebuild_registry(&self, built: &mut Built, definitions: &[(Arc<Entry>, Value)]) {
+        let mut all = self.built_in.clone();
+        let mut entries = BTreeMap::new();
+        let mut kept = HashMap::new();
+        for (entry, definition) in definitions {
+            let name = definition.name().to_owned();
+            entries.insert(name.clone(), Arc::clone(entry));
+            let made = built.resources_of(entry, definition);
+            all.extend(made.1.iter().map(Arc::clone));
+            kept.insert(name, made);
+        }
+        built.by_name = kept;
+        built.serial += 1;
+        self.registry.store(Arc::new(Registry::new(all, entries, built.serial)));
+    }
+
+    /// Deletes the objects of a definition that is going, then the definition.
+    async fn clean_up(&self, built: &Built, entry: &Entry, definition: &Value) -> Result<(), Status> {
+        let finalizers: Vec<String> = definition.finalizers().into_iter().map(str::to_owned).collect();
+        if !finalizers.iter().any(|f| f == CLEANUP_FINALIZER) {
+            return Ok(());
+        }
+        let now = Timestamp::now();
+        let mut definition = definition.clone();
+        let left = match built.by_name.get(definition.name()).and_then(|(_, made)| made.first()) {
+            Some(resource) => self.delete_all(resource, now).await?,
+            None => 0,
+        };
+        if left > 0 {
+            let message = "CustomResource deletion is in progress";
+            if set_condition(&mut definition, "Terminating", "True", "InstanceDeletionInProgress", message, now) {
+                self.store_definition(entry, &definition).await?;
+            }
+            return Ok(());
+        }
+        let message = "removed all instances";
+        set_condition(&mut definition, "Terminating", "False", "InstanceDeletionCompleted", message, now);
+        let rest: Vec<String> = finalizers.into_iter().filter(|f| f != CLEANUP_FINALIZER).collect();
+        definition.set_finalizers(&rest);
+        self.store_definition(entry, &definition).await?;
+        Ok(())
+    }
+
+    /// Asks every object to go; returns how many are still there.
+    async fn delete_all(&self, resource: &Arc<Resource>, now: Timestamp) -> Result<usize, Status> {
+        let page = self.store.list(&resource.space, &Range::default());
+        for entry in page.map(|page| page.items).unwrap_or_default() {
+            delete_entry(self, resource, &entry.key, &DeleteOptions::default(), now).await?;
+        }
+        Ok(self.store.count(&resource.space))
+    }
+}
+
+impl Built {
+    /// The resources of a definition, made anew only when something they depend on has changed.
+    fn resources_of(&self, entry: &Entry, definition: &Value) -> (u64, Vec<Arc<Resource>>) {
+        let mut hasher = DefaultHasher::new();
+        definition["spec"].to_string().hash(&mut hasher);
+        definition["status"]["acceptedNames"].to_string().hash(&mut hasher);
+        definition.is_deleting().hash(&mut hasher);
+        definition.uid().hash(&mut hasher);
+        let served = is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established");
+        served.hash(&mut hasher);
+        let fingerprint = hasher.finish();
+        if let Some(made) = self.by_name.get(definition.name()).filter(|made| made.0 == fingerprint) {
+            return made.clone();
+        }
+        if !served {
+            return (fingerprint, Vec::new());
+        }
+        // Objects written since the spec last changed have its shape; a first generation never changed.
+        let never_changed = definition.meta("generation").and_then(Value::as_i64) == Some(1);
+        let shaped_since = if never_changed { entry.created } else { entry.modified };
+        match resources::of_definition(definition, shaped_since) {
+            Ok(resources) => (fingerprint, resources),
+            Err(error) => {
+                tracing::error!(definition = definition.name(), %error, "schema cannot be read; not served");
+                (fingerprint, Vec::new())
+            }
+        }
+    }
+}

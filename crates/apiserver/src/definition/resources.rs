@@ -1,0 +1,197 @@
+//! Makes served resources: from the table of built-in kinds and from stored definitions.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skopos_object::compare_versions;
+use skopos_schema::{Column, JsonPath, Scale, SchemaError, Structural};
+use skopos_store::Revision;
+
+use crate::registry::{
+    ALL_VERBS, Custom, Resource, SelectableField, Source, Subresource, TERMINATING_VERBS, space_of,
+};
+
+/// The resources that are always there.
+pub(crate) fn built_in_resources() -> Vec<Arc<Resource>> {
+    skopos_builtin::kinds().iter().map(|kind| Arc::new(built_in(kind))).collect()
+}
+
+fn built_in(kind: &'static skopos_builtin::Kind) -> Resource {
+    let owned = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+    let (storage_group, storage_version) = stored_as(kind);
+    Resource {
+        group: kind.group.into(),
+        version: kind.version.into(),
+        plural: kind.plural.into(),
+        singular: kind.singular.into(),
+        kind: kind.kind.into(),
+        list_kind: kind.list_kind.into(),
+        short_names: owned(kind.short_names),
+        categories: owned(kind.categories),
+        namespaced: kind.namespaced,
+        verbs: kind.verbs.to_vec(),
+        subresources: kind.subresources.iter().filter(|s| is_served(s)).map(built_in_subresource).collect(),
+        space: space_of(storage_group, kind.plural),
+        storage_group: storage_group.into(),
+        storage_version: storage_version.into(),
+        source: Source::BuiltIn(kind),
+    }
+}
+
+/// Events are kept in the core group, autoscalers in their newest version.
+fn stored_as(kind: &skopos_builtin::Kind) -> (&'static str, &'static str) {
+    match (kind.group, kind.kind) {
+        ("events.k8s.io", "Event") => ("", "v1"),
+        ("autoscaling", "HorizontalPodAutoscaler") => ("autoscaling", "v2"),
+        _ => (kind.group, kind.version),
+    }
+}
+
+/// What needs a kubelet or a proxy behind it is not served, and not shown in discovery either.
+fn is_served(subresource: &skopos_builtin::Subresource) -> bool {
+    ["status", "scale", "finalize", "approval"].contains(&subresource.name)
+}
+
+fn built_in_subresource(subresource: &skopos_builtin::Subresource) -> Subresource {
+    Subresource {
+        name: subresource.name.into(),
+        group: subresource.group.into(),
+        version: subresource.version.into(),
+        kind: subresource.kind.into(),
+        verbs: subresource.verbs.to_vec(),
+    }
+}
+
+/// The resources of one definition, one per served version.
+///
+/// # Errors
+/// A schema that cannot be read: such a definition is stored but not served.
+pub(super) fn of_definition(definition: &Value, shaped_since: Revision) -> Result<Vec<Arc<Resource>>, SchemaError> {
+    let spec = &definition["spec"];
+    let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let Some(storage) = versions.iter().find(|v| v["storage"] == true) else {
+        return Ok(Vec::new());
+    };
+    let storage_schema = Arc::new(schema_of(storage)?);
+    let mut resources = Vec::new();
+    for version in versions.iter().filter(|v| v["served"] == true) {
+        let schema = match version["name"] == storage["name"] {
+            true => Arc::clone(&storage_schema),
+            false => Arc::new(schema_of(version)?),
+        };
+        let custom = custom(definition, version, schema, Arc::clone(&storage_schema), shaped_since);
+        resources.push(Arc::new(resource(definition, version, storage, custom)));
+    }
+    Ok(resources)
+}
+
+fn schema_of(version: &Value) -> Result<Structural, SchemaError> {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    Structural::from_json(version.pointer("/schema/openAPIV3Schema").unwrap_or(&open))
+}
+
+fn custom(
+    definition: &Value,
+    version: &Value,
+    schema: Arc<Structural>,
+    storage_schema: Arc<Structural>,
+    shaped_since: Revision,
+) -> Custom {
+    let columns = version["additionalPrinterColumns"].as_array().map_or(&[][..], Vec::as_slice);
+    let columns: Vec<Column> = match columns {
+        [] => vec![Column::age()],
+        columns => columns.iter().filter_map(|c| Column::from_json(c).ok()).collect(),
+    };
+    Custom {
+        definition: text(&definition["metadata"]["name"]),
+        schema,
+        storage_schema,
+        status: version.pointer("/subresources/status").is_some_and(|s| !s.is_null()),
+        scale: version.pointer("/subresources/scale").and_then(Scale::from_json),
+        columns,
+        selectable_fields: selectable_fields(version),
+        deprecation: deprecation(definition, version),
+        terminating: !definition["metadata"]["deletionTimestamp"].is_null(),
+        shaped_since,
+    }
+}
+
+fn selectable_fields(version: &Value) -> Vec<SelectableField> {
+    let fields = version["selectableFields"].as_array().map_or(&[][..], Vec::as_slice);
+    let parse = |field: &Value| {
+        let path = field["jsonPath"].as_str()?;
+        let label = path.trim_start_matches('.').to_owned();
+        Some(SelectableField { label, path: JsonPath::parse(path).ok()? })
+    };
+    fields.iter().filter_map(parse).collect()
+}
+
+fn deprecation(definition: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(warning) = version["deprecationWarning"].as_str() {
+        return Some(warning.to_owned());
+    }
+    let spec = &definition["spec"];
+    let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
+    let name = text(&version["name"]);
+    let mut better: Vec<String> = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|v| v["served"] == true && v["deprecated"] != true)
+        .map(|v| text(&v["name"]))
+        .filter(|other| compare_versions(&name, other).is_lt())
+        .collect();
+    better.sort_by(|a, b| compare_versions(b, a));
+    let hint = better.first().map(|best| format!("; use {group}/{best} {kind}")).unwrap_or_default();
+    Some(format!("{group}/{name} {kind} is deprecated{hint}"))
+}
+
+fn resource(definition: &Value, version: &Value, storage: &Value, custom: Custom) -> Resource {
+    let spec = &definition["spec"];
+    let names = &definition["status"]["acceptedNames"];
+    let (group, version) = (text(&spec["group"]), text(&version["name"]));
+    let plural = text(&names["plural"]);
+    let kind = text(&names["kind"]);
+    let mut subresources = Vec::new();
+    let of_subresource = |name: &str, group: &str, version: &str, kind: &str| Subresource {
+        name: name.into(),
+        group: group.into(),
+        version: version.into(),
+        kind: kind.into(),
+        verbs: vec!["get", "patch", "update"],
+    };
+    if custom.status {
+        subresources.push(of_subresource("status", &group, &version, &kind));
+    }
+    if custom.scale.is_some() {
+        subresources.push(of_subresource("scale", "autoscaling", "v1", "Scale"));
+    }
+    Resource {
+        singular: text(&names["singular"]),
+        list_kind: text(&names["listKind"]),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        namespaced: spec["scope"] == "Namespaced",
+        verbs: if custom.terminating { TERMINATING_VERBS.to_vec() } else { ALL_VERBS.to_vec() },
+        subresources,
+        storage_version: text(&storage["name"]),
+        storage_group: group.clone(),
+        space: space_of(&group, &plural),
+        source: Source::Custom(Box::new(custom)),
+        group,
+        version,
+        plural,
+        kind,
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or("").to_owned()
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().map_or(&[][..], Vec::as_slice).iter().map(text).collect()
+}

@@ -1,0 +1,297 @@
+//! Reads and checks the options of a request, from its query string or from the body of a delete.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use skopos_object::{FieldError, FieldPath, FieldSelector, GroupKind, LabelSelector, Status};
+
+use crate::request::Query;
+
+/// What to do with fields that the schema does not know and with duplicate fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// The options that create, update and patch share.
+#[derive(Debug, Clone)]
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) field_validation: FieldValidation,
+}
+
+impl WriteOptions {
+    /// `kind` is what the error is about, such as `CreateOptions`.
+    pub(crate) fn parse(query: &Query, kind: &str) -> Result<WriteOptions, Status> {
+        let mut errors = Vec::new();
+        let path = FieldPath::root();
+        let dry_run = dry_run_of(query.all("dryRun").map(str::to_owned).collect(), &mut errors);
+        let field_manager = query.get("fieldManager").unwrap_or("");
+        check_field_manager(field_manager, &path.child("fieldManager"), &mut errors);
+        let field_validation = match query.get("fieldValidation").unwrap_or("") {
+            "Ignore" => FieldValidation::Ignore,
+            "" | "Warn" => FieldValidation::Warn,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let supported = ["", "Ignore", "Strict", "Warn"];
+                errors.push(FieldError::not_supported(&path.child("fieldValidation"), other, &supported));
+                FieldValidation::Warn
+            }
+        };
+        if kind == "PatchOptions" && query.has("force") {
+            let detail = "may not be specified for non-apply patch";
+            errors.push(FieldError::forbidden(&path.child("force"), detail));
+        }
+        reject(kind, errors)?;
+        Ok(WriteOptions { dry_run, field_validation })
+    }
+}
+
+/// How long a field manager's name may be.
+const FIELD_MANAGER_MAX_LENGTH: usize = 128;
+
+fn check_field_manager(manager: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    if manager.len() > FIELD_MANAGER_MAX_LENGTH {
+        errors.push(FieldError::too_long(path, FIELD_MANAGER_MAX_LENGTH));
+    }
+    for (position, character) in manager.chars().enumerate() {
+        if character.is_control() {
+            let code = character as u32;
+            let detail = format!("invalid character U+{code:04X} (at position {position})");
+            errors.push(FieldError::invalid(path, manager, detail));
+        }
+    }
+}
+
+fn dry_run_of(values: Vec<String>, errors: &mut Vec<FieldError>) -> bool {
+    if values.iter().any(|v| v != "All") {
+        let path = FieldPath::root().child("dryRun");
+        errors.push(FieldError::not_supported(&path, Value::from(values), &["All"]));
+        return false;
+    }
+    !values.is_empty()
+}
+
+fn reject(kind: &str, errors: Vec<FieldError>) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let kind = GroupKind { group: "meta.k8s.io".into(), kind: kind.into() };
+    Err(Status::invalid(&kind, "", errors))
+}
+
+/// What happens to the dependents of a deleted object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// The options of delete and deletecollection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeleteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) grace_period_seconds: Option<i64>,
+    pub(crate) propagation: Option<Propagation>,
+    pub(crate) precondition_uid: Option<String>,
+    pub(crate) precondition_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Reads the options from the body, or from the query where there is no body.
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<DeleteOptions, Status> {
+        match body {
+            Some(body) => DeleteOptions::from_body(body),
+            None => DeleteOptions::from_query(query),
+        }
+    }
+
+    fn from_query(query: &Query) -> Result<DeleteOptions, Status> {
+        let grace = query.get("gracePeriodSeconds").map(parse_int).transpose()?;
+        let orphan = query.has("orphanDependents").then(|| query.flag("orphanDependents"));
+        let dry_run = query.all("dryRun").map(str::to_owned).collect();
+        DeleteOptions::check(dry_run, grace, query.get("propagationPolicy"), orphan)
+    }
+
+    fn from_body(body: &Value) -> Result<DeleteOptions, Status> {
+        let text = |path: &str| body.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        let dry_run = body
+            .get("dryRun")
+            .and_then(Value::as_array)
+            .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            .unwrap_or_default();
+        let options = DeleteOptions::check(
+            dry_run,
+            body.get("gracePeriodSeconds").and_then(Value::as_i64),
+            text("/propagationPolicy").as_deref(),
+            body.get("orphanDependents").and_then(Value::as_bool),
+        )?;
+        Ok(DeleteOptions {
+            precondition_uid: text("/preconditions/uid"),
+            precondition_version: text("/preconditions/resourceVersion"),
+            ..options
+        })
+    }
+
+    fn check(
+        dry_run: Vec<String>,
+        grace_period_seconds: Option<i64>,
+        policy: Option<&str>,
+        orphan: Option<bool>,
+    ) -> Result<DeleteOptions, Status> {
+        let mut errors = Vec::new();
+        let path = FieldPath::root().child("propagationPolicy");
+        if let (Some(policy), Some(_)) = (policy, orphan) {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid(&path, policy, detail));
+        }
+        let propagation = match (policy, orphan) {
+            (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+            (Some(other), _) => {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                errors.push(FieldError::not_supported(&path, other, &supported));
+                None
+            }
+            (None, None) => None,
+        };
+        let dry_run = dry_run_of(dry_run, &mut errors);
+        reject("DeleteOptions", errors)?;
+        Ok(DeleteOptions { dry_run, grace_period_seconds, propagation, ..DeleteOptions::default() })
+    }
+}
+
+/// How a given resource version is to be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+/// The options of list, watch and deletecollection.
+#[derive(Debug, Clone)]
+pub(crate) struct ListOptions {
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+    /// `None` when absent or empty: the most recent. `Some(0)`: any.
+    pub(crate) resource_version: Option<u64>,
+    pub(crate) version_match: Option<VersionMatch>,
+    /// 0 means no limit.
+    pub(crate) limit: usize,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) allow_bookmarks: bool,
+    pub(crate) send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    pub(crate) fn parse(query: &Query, watch: bool) -> Result<ListOptions, Status> {
+        let limit = query.get("limit").map(parse_int).transpose()?.unwrap_or(0);
+        let timeout = query.get("timeoutSeconds").map(parse_int).transpose()?;
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or(""))
+            .map_err(|e| Status::bad_request(e.to_string()))?;
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or(""))
+            .map_err(|e| Status::bad_request(e.to_string()))?;
+        let version = query.get("resourceVersion").unwrap_or("");
+        let matching = query.get("resourceVersionMatch").unwrap_or("");
+        let send_initial_events = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
+        let continue_token = query.get("continue").map(str::to_owned);
+        let errors = match watch {
+            true => check_watch(matching, send_initial_events, continue_token.as_deref()),
+            false => check_list(matching, version, send_initial_events, continue_token.as_deref()),
+        };
+        reject("ListOptions", errors)?;
+        Ok(ListOptions {
+            labels,
+            fields,
+            resource_version: parse_version(version)?,
+            version_match: match matching {
+                "Exact" => Some(VersionMatch::Exact),
+                "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+                _ => None,
+            },
+            limit: usize::try_from(limit).unwrap_or(0),
+            continue_token,
+            timeout: timeout.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0).map(Duration::from_secs),
+            allow_bookmarks: query.flag("allowWatchBookmarks"),
+            send_initial_events,
+        })
+    }
+
+    pub(crate) fn selects_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+}
+
+fn check_list(matching: &str, version: &str, send: Option<bool>, token: Option<&str>) -> Vec<FieldError> {
+    let path = FieldPath::root().child("resourceVersionMatch");
+    let mut errors = Vec::new();
+    if !matching.is_empty() {
+        if version.is_empty() {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+        if token.is_some() {
+            let detail = "resourceVersionMatch is forbidden when continue is provided";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+        if matching != "Exact" && matching != "NotOlderThan" {
+            errors.push(FieldError::not_supported(&path, matching, &["Exact", "NotOlderThan", ""]));
+        }
+        if matching == "Exact" && version == "0" {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+    }
+    if send.is_some() {
+        let path = FieldPath::root().child("sendInitialEvents");
+        errors.push(FieldError::forbidden(&path, "sendInitialEvents is forbidden for list"));
+    }
+    errors
+}
+
+fn check_watch(matching: &str, send: Option<bool>, token: Option<&str>) -> Vec<FieldError> {
+    let path = FieldPath::root().child("resourceVersionMatch");
+    let mut errors = Vec::new();
+    if send.is_some() && matching != "NotOlderThan" {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        errors.push(FieldError::forbidden(&path, detail));
+    }
+    if !matching.is_empty() {
+        if send.is_none() {
+            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+        if matching != "NotOlderThan" {
+            errors.push(FieldError::not_supported(&path, matching, &["NotOlderThan"]));
+        }
+        if token.is_some() {
+            let detail = "resourceVersionMatch is forbidden when continue is provided";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+    }
+    errors
+}
+
+/// Reads a resource version parameter; empty is absent.
+pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match text.parse::<u64>() {
+        Ok(version) if !text.starts_with('+') => Ok(Some(version)),
+        _ => Err(Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        ))),
+    }
+}
+
+fn parse_int(text: &str) -> Result<i64, Status> {
+    text.parse().map_err(|_| {
+        Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+    })
+}

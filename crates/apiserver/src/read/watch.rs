@@ -1,0 +1,277 @@
+//! Watch: what there is, then every change, until the client, the clock or the history says stop.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http::header::CONTENT_TYPE;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use serde_json::{Value, json};
+use skopos_object::Status;
+use skopos_store::{Compacted, Entry, Event, EventOp, Range, Revision, Watcher};
+use tokio::time::Instant;
+
+use super::Filter;
+use super::list::prefix_of;
+use crate::call::{Answer, Call};
+use crate::edge::ResponseBody;
+use crate::options::ListOptions;
+use crate::present::{self, Purpose, Wanted};
+use crate::registry::Resource;
+use crate::state::Shared;
+use crate::versions;
+use crate::write::ObjectExt as _;
+
+/// How long before its deadline a watch gets its last bookmark.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// How many initial objects are put into one buffer.
+const INITIAL_BATCH: usize = 64;
+
+pub(crate) fn watch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
+    let wanted = Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::Watch)?;
+    let mut options = ListOptions::parse(&call.query, true)?;
+    if !call.target.name.is_empty() {
+        options.fields = skopos_object::FieldSelector::parse(&format!("metadata.name={}", call.target.name))
+            .map_err(|e| Status::bad_request(e.to_string()))?;
+    }
+    let filter = Filter::new(&call.resource, &options)?;
+    let view = View { resource: Arc::clone(&call.resource), filter, wanted: wanted.clone(), sent_any: false };
+    let started = Stream::start(shared, call, &options, view);
+    let events = stream::unfold(started, |mut stream| async move {
+        let frame = stream.next_frame().await?;
+        Some((Ok::<_, io::Error>(Frame::data(frame)), stream))
+    });
+    let response = http::Response::builder()
+        .header(CONTENT_TYPE, wanted.watch_content_type())
+        .body(ResponseBody::stream(StreamBody::new(events)))
+        .expect("the headers are constants");
+    Ok(Answer::Response(response))
+}
+
+/// How changes look to one watching client.
+struct View {
+    resource: Arc<Resource>,
+    filter: Filter,
+    wanted: Wanted,
+    sent_any: bool,
+}
+
+/// One watch under way.
+struct Stream {
+    view: View,
+    phase: Phase,
+    deadline: Instant,
+    bookmarks: Option<Bookmarks>,
+}
+
+enum Phase {
+    /// What existed at the start, still to be sent, then the changes after it.
+    Initial { items: std::vec::IntoIter<Arc<Entry>>, revision: Revision, mark_end: bool, watcher: Watcher },
+    Live(Watcher),
+    /// One last error, then the end.
+    Failing(Status),
+    Ended,
+}
+
+struct Bookmarks {
+    every: Duration,
+    next: Instant,
+}
+
+impl Stream {
+    fn start(shared: &Shared, call: &Call, options: &ListOptions, view: View) -> Stream {
+        let now = Instant::now();
+        let timeout = options.timeout.unwrap_or_else(|| shared.settings.default_watch_timeout());
+        let every = shared.settings.bookmark_interval;
+        let last = now + timeout.saturating_sub(LAST_BOOKMARK);
+        let bookmarks = options.allow_bookmarks.then(|| Bookmarks { every, next: (now + every).min(last) });
+        let phase = Phase::start(shared, call, options, &view);
+        Stream { view, phase, deadline: now + timeout, bookmarks }
+    }
+
+    /// The next piece of the stream; `None` at its end.
+    async fn next_frame(&mut self) -> Option<Bytes> {
+        loop {
+            match &mut self.phase {
+                Phase::Initial { .. } => {
+                    if let Some(frame) = self.next_initial() {
+                        return Some(frame);
+                    }
+                }
+                Phase::Live(watcher) => {
+                    let bookmark_at = self.bookmarks.as_ref().map(|b| b.next);
+                    let wake_at = bookmark_at.map_or(self.deadline, |at| at.min(self.deadline));
+                    tokio::select! {
+                        biased;
+                        events = watcher.next() => match events {
+                            Ok(events) => {
+                                let frame = self.view.changes(&events);
+                                if !frame.is_empty() {
+                                    return Some(frame);
+                                }
+                            }
+                            Err(compacted) => self.phase = Phase::Failing(too_old(&compacted)),
+                        },
+                        () = tokio::time::sleep_until(wake_at) => {
+                            if Instant::now() >= self.deadline {
+                                return None;
+                            }
+                            return Some(self.bookmark());
+                        }
+                    }
+                }
+                Phase::Failing(status) => {
+                    let frame = self.view.event("ERROR", &status.to_json());
+                    self.phase = Phase::Ended;
+                    return Some(frame);
+                }
+                Phase::Ended => return None,
+            }
+        }
+    }
+
+    fn next_initial(&mut self) -> Option<Bytes> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
+        let Phase::Initial { mut items, revision, mark_end, watcher } = phase else {
+            self.phase = phase;
+            return None;
+        };
+        let mut frame = BytesMut::new();
+        for entry in items.by_ref().take(INITIAL_BATCH) {
+            self.view.push_entry(&mut frame, "ADDED", &entry);
+        }
+        if frame.is_empty() && items.len() == 0 {
+            self.phase = Phase::Live(watcher);
+            return mark_end.then(|| self.view.bookmark(revision, true));
+        }
+        self.phase = Phase::Initial { items, revision, mark_end, watcher };
+        Some(frame.freeze())
+    }
+
+    fn bookmark(&mut self) -> Bytes {
+        if let Some(bookmarks) = &mut self.bookmarks {
+            let last = self.deadline.checked_sub(LAST_BOOKMARK).unwrap_or(self.deadline);
+            let next = Instant::now() + bookmarks.every;
+            bookmarks.next = if Instant::now() >= last { self.deadline } else { next.min(last) };
+        }
+        match &self.phase {
+            Phase::Live(watcher) => self.view.bookmark(watcher.progress(), false),
+            _ => Bytes::new(),
+        }
+    }
+}
+
+impl Phase {
+    fn start(shared: &Shared, call: &Call, options: &ListOptions, view: &View) -> Phase {
+        let space = &call.resource.space;
+        let prefix = match view.filter.exact_name() {
+            Some(name) if !call.target.namespace.is_empty() || !call.resource.namespaced => {
+                call.resource.key(&call.target.namespace, name)
+            }
+            _ => prefix_of(call),
+        };
+        let version = options.resource_version.unwrap_or(0);
+        let wants_initial = options.send_initial_events.unwrap_or(version == 0);
+        if !wants_initial {
+            let after = if version == 0 { shared.store.revision() } else { Revision(version) };
+            return match shared.store.watch(space, &prefix, after) {
+                Ok(watcher) => Phase::Live(watcher),
+                Err(compacted) => Phase::Failing(too_old(&compacted)),
+            };
+        }
+        // The watch begins at the revision of the list, so nothing can fall between them.
+        let range = Range { prefix: prefix.clone(), ..Range::default() };
+        let listed = shared.store.list(space, &range);
+        let started = listed.and_then(|page| Ok((shared.store.watch(space, &prefix, page.revision)?, page)));
+        match started {
+            Err(compacted) => Phase::Failing(too_old(&compacted)),
+            Ok((watcher, mut page)) => {
+                page.items.retain(|entry| view.filter.matches(&view.resource, entry));
+                Phase::Initial {
+                    items: page.items.into_iter(),
+                    revision: page.revision,
+                    mark_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
+                    watcher,
+                }
+            }
+        }
+    }
+}
+
+impl View {
+    /// The changes of a batch as this client sees them; may be empty.
+    fn changes(&mut self, events: &[Arc<Event>]) -> Bytes {
+        let mut frame = BytesMut::new();
+        for event in events {
+            self.push_change(&mut frame, event);
+        }
+        frame.freeze()
+    }
+
+    fn push_change(&mut self, frame: &mut BytesMut, event: &Event) {
+        let filter = &self.filter;
+        let all = filter.is_everything();
+        let matches = |entry: &Arc<Entry>| all || filter.matches(&self.resource, entry);
+        let was_in = event.previous.as_ref().is_some_and(matches);
+        let is_in = event.op == EventOp::Put && matches(&event.entry);
+        match (was_in, is_in) {
+            (false, true) => self.push_entry(frame, "ADDED", &event.entry),
+            (true, true) => self.push_entry(frame, "MODIFIED", &event.entry),
+            (true, false) if event.op == EventOp::Delete => self.push_entry(frame, "DELETED", &event.entry),
+            (true, false) => self.push_departed(frame, event),
+            (false, false) => {}
+        }
+    }
+
+    /// The object has left the selection: its last state inside, at the version of the change.
+    fn push_departed(&mut self, frame: &mut BytesMut, event: &Event) {
+        let Some(previous) = &event.previous else { return };
+        let Ok(mut object) = versions::from_entry(&self.resource, previous) else { return };
+        object.set_meta("resourceVersion", event.revision().to_string());
+        let line = self.event("DELETED", &object);
+        frame.extend_from_slice(&line);
+    }
+
+    fn push_entry(&mut self, frame: &mut BytesMut, kind: &str, entry: &Entry) {
+        if self.wanted.is_plain_json() && versions::is_servable_as_stored(&self.resource, entry) {
+            self.sent_any = true;
+            frame.reserve(entry.value.len() + 40);
+            for part in [br#"{"type":""#, kind.as_bytes(), br#"","object":"#, &entry.value, b"}\n"] {
+                frame.extend_from_slice(part);
+            }
+            return;
+        }
+        match versions::from_entry(&self.resource, entry) {
+            Ok(object) => {
+                let line = self.event(kind, &object);
+                frame.extend_from_slice(&line);
+            }
+            Err(status) => tracing::error!(key = %entry.key, error = %status.message, "left out of a watch"),
+        }
+    }
+
+    fn event(&mut self, kind: &str, object: &Value) -> Bytes {
+        let first = !std::mem::replace(&mut self.sent_any, true);
+        let now = jiff::Timestamp::now().as_second();
+        present::watch_event(&self.wanted, &self.resource, kind, object, first, now)
+    }
+
+    fn bookmark(&mut self, revision: Revision, ends_initial: bool) -> Bytes {
+        let mut object = json!({
+            "apiVersion": self.resource.api_version(),
+            "kind": self.resource.kind,
+            "metadata": {"resourceVersion": revision.to_string(), "creationTimestamp": null},
+        });
+        if ends_initial {
+            object.set_meta("annotations", json!({"k8s.io/initial-events-end": "true"}));
+        }
+        self.event("BOOKMARK", &object)
+    }
+}
+
+fn too_old(compacted: &Compacted) -> Status {
+    Status::expired(compacted.to_string())
+}

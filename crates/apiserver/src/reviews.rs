@@ -1,0 +1,45 @@
+//! Reviews: questions about users that are answered and never stored.
+
+use serde_json::{Value, json};
+use skopos_object::Status;
+
+use crate::call::{Answer, Call};
+use crate::present::Types;
+
+/// Answers a create of a resource that is not stored.
+pub(crate) fn review(call: &Call) -> Result<Answer, Status> {
+    let mut review = call.decode_body(Types::Optional)?.value;
+    review["apiVersion"] = call.resource.api_version().into();
+    review["kind"] = call.resource.kind.clone().into();
+    review["status"] = match call.resource.plural.as_str() {
+        "selfsubjectreviews" => json!({"userInfo": user_info(call)}),
+        "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => access(),
+        "selfsubjectrulesreviews" => all_rules(),
+        _ => return Err(Status::method_not_supported(&call.resource.group_resource(), "create")),
+    };
+    Ok(Answer::Object { code: 201, value: review })
+}
+
+fn user_info(call: &Call) -> Value {
+    let mut info = json!({"username": call.user.name, "groups": call.user.groups});
+    if !call.user.uid.is_empty() {
+        info["uid"] = call.user.uid.clone().into();
+    }
+    if !call.user.extra.is_empty() {
+        info["extra"] = json!(call.user.extra);
+    }
+    info
+}
+
+/// Whoever is authenticated may do anything: roles are stored but not enforced.
+fn access() -> Value {
+    json!({"allowed": true, "reason": "this server authenticates but does not enforce roles"})
+}
+
+fn all_rules() -> Value {
+    json!({
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": false,
+    })
+}

@@ -1,0 +1,44 @@
+//! Cluster addresses for services: clients expect one, though nothing routes to it here.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use skopos_object::raw_path;
+use skopos_store::{Range, Store};
+
+/// The range addresses come from, a /16; the first is the API server's own.
+const NETWORK: [u8; 2] = [10, 96];
+
+/// Gives a service that needs one a free address of the cluster network.
+pub(crate) fn assign_addresses(store: &Store, service: &mut Value) {
+    let spec = &service["spec"];
+    let is_external = spec["type"] == "ExternalName";
+    let has_address = spec["clusterIP"].as_str().is_some_and(|ip| !ip.is_empty());
+    if is_external || !spec.is_object() {
+        return;
+    }
+    let address = match has_address {
+        true => spec["clusterIP"].as_str().unwrap_or("None").to_owned(),
+        false => free_address(store),
+    };
+    let spec = &mut service["spec"];
+    spec["clusterIP"] = address.clone().into();
+    if !spec["clusterIPs"].is_array() {
+        spec["clusterIPs"] = json!([address]);
+    }
+}
+
+fn free_address(store: &Store) -> String {
+    let page = store.list("core/services", &Range::default());
+    let taken: HashSet<String> = page
+        .map(|page| page.items)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|entry| serde_json::from_slice(raw_path(&entry.value, &["spec", "clusterIP"])?).ok())
+        .collect();
+    let [a, b] = NETWORK;
+    (2u16..=u16::MAX)
+        .map(|host| format!("{a}.{b}.{}.{}", host >> 8, host & 0xff))
+        .find(|address| !taken.contains(address))
+        .unwrap_or_else(|| "None".to_owned())
+}

@@ -1,0 +1,49 @@
+//! What differs from kind to kind on the write path, as small answers to small questions.
+
+use crate::registry::Resource;
+use crate::write::NameRule;
+
+/// A PUT to a name that does not exist creates it.
+pub(crate) fn creates_on_update(resource: &Resource) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        ("", "endpoints" | "events" | "limitranges" | "podtemplates")
+            | ("events.k8s.io", "events")
+            | ("coordination.k8s.io", "leases")
+            | ("rbac.authorization.k8s.io", _)
+    )
+}
+
+/// A PUT without a resource version overwrites whatever is there.
+pub(crate) fn updates_unconditionally(resource: &Resource) -> bool {
+    if resource.custom().is_some() {
+        return false;
+    }
+    !matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io", _)
+            | ("coordination.k8s.io", "leases")
+            | ("storage.k8s.io", "volumeattachments" | "csinodes")
+    )
+}
+
+/// A delete answers with the object instead of a Status.
+pub(crate) fn returns_deleted_object(resource: &Resource) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        (
+            "",
+            "pods" | "services" | "serviceaccounts" | "persistentvolumes" | "persistentvolumeclaims"
+                | "podtemplates" | "replicationcontrollers" | "resourcequotas"
+        ) | ("storage.k8s.io", "storageclasses" | "volumeattachments" | "csidrivers" | "csinodes")
+    )
+}
+
+pub(crate) fn name_rule(resource: &Resource) -> NameRule {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => NameRule::PathSegment,
+        ("certificates.k8s.io", _) => NameRule::PathSegment,
+        ("", "namespaces") => NameRule::Label,
+        _ => NameRule::Subdomain,
+    }
+}

@@ -1,0 +1,159 @@
+//! Between the stored form of an object and the version a client asked for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use skopos_object::Status;
+use skopos_store::{Entry, Revision};
+
+use crate::registry::Resource;
+use crate::write::ObjectExt as _;
+
+/// The stored bytes are exactly what the client is to see.
+pub(crate) fn is_servable_as_stored(resource: &Resource, entry: &Entry) -> bool {
+    let shaped = resource.custom().is_none_or(|custom| entry.modified > custom.shaped_since);
+    shaped && resource.is_served_as_stored()
+}
+
+/// Parses a stored object without converting it.
+pub(crate) fn parse(entry: &Entry) -> Result<Value, Status> {
+    serde_json::from_slice(&entry.value)
+        .map_err(|error| Status::internal(format!("stored object {:?} cannot be read: {error}", entry.key)))
+}
+
+/// A stored object in the version of `resource`, with the defaults of today.
+pub(crate) fn from_entry(resource: &Resource, entry: &Entry) -> Result<Value, Status> {
+    let mut object = parse(entry)?;
+    if !is_servable_as_stored(resource, entry) {
+        to_served(resource, &mut object);
+    }
+    Ok(object)
+}
+
+/// Brings an object from its stored form to the served version.
+pub(crate) fn to_served(resource: &Resource, object: &mut Value) {
+    if let Some(custom) = resource.custom() {
+        reshape(&custom.storage_schema, object);
+        object["apiVersion"] = resource.api_version().into();
+        if resource.version != resource.storage_version {
+            reshape(&custom.schema, object);
+        }
+        return;
+    }
+    convert_built_in(object, &resource.storage_api_version(), &resource.api_version());
+}
+
+fn reshape(schema: &skopos_schema::Structural, object: &mut Value) {
+    skopos_schema::prune(schema, object, skopos_schema::Root::Resource);
+    skopos_schema::prune_nulls(schema, object);
+    skopos_schema::default(schema, object);
+}
+
+/// Brings an object from the served version to the form it is stored in.
+pub(crate) fn to_storage(resource: &Resource, object: &mut Value) {
+    if resource.custom().is_some() {
+        object["apiVersion"] = resource.storage_api_version().into();
+        return;
+    }
+    convert_built_in(object, &resource.api_version(), &resource.storage_api_version());
+}
+
+/// What core events and events.k8s.io events call the same things.
+const EVENT_FIELDS: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+fn convert_built_in(object: &mut Value, from: &str, to: &str) {
+    let Some(root) = object.as_object_mut() else { return };
+    match (from, to) {
+        ("v1", "events.k8s.io/v1") => EVENT_FIELDS.iter().for_each(|(core, new)| rename(root, core, new)),
+        ("events.k8s.io/v1", "v1") => EVENT_FIELDS.iter().for_each(|(core, new)| rename(root, new, core)),
+        ("autoscaling/v2", "autoscaling/v1") => autoscaler_to_v1(root),
+        ("autoscaling/v1", "autoscaling/v2") => autoscaler_to_v2(root),
+        _ => {}
+    }
+    root.insert("apiVersion".into(), to.into());
+}
+
+fn rename(root: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = root.remove(from) {
+        root.insert(to.to_owned(), value);
+    }
+}
+
+/// The version 1 autoscaler knows one metric, the utilisation of the CPU.
+fn autoscaler_to_v1(root: &mut Map<String, Value>) {
+    let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let metrics = spec.remove("metrics");
+    spec.remove("behavior");
+    let cpu = metrics.as_ref().and_then(Value::as_array).and_then(|list| {
+        list.iter().find(|m| m.pointer("/resource/name").and_then(Value::as_str) == Some("cpu"))
+    });
+    if let Some(target) = cpu.and_then(|m| m.pointer("/resource/target/averageUtilization")) {
+        spec.insert("targetCPUUtilizationPercentage".into(), target.clone());
+    }
+}
+
+fn autoscaler_to_v2(root: &mut Map<String, Value>) {
+    let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let target = spec.remove("targetCPUUtilizationPercentage").unwrap_or_else(|| 80.into());
+    let metric = serde_json::json!({
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": target}},
+    });
+    spec.insert("metrics".into(), Value::from(vec![metric]));
+}
+
+/// An entry for an object that was not stored because the request was a dry run.
+pub(crate) fn unsaved_entry(key: &str, object: &Value) -> Arc<Entry> {
+    let mut object = object.clone();
+    object.remove_meta("resourceVersion");
+    let value = Bytes::from(object.to_string());
+    // Newer than any schema, so that it is shown as it is.
+    let revision = Revision(u64::MAX);
+    Arc::new(Entry { key: key.into(), value, created: revision, modified: revision })
+}
+
+/// An entry that shows `object` at the version of the entry it would have replaced.
+pub(crate) fn unsaved_update(entry: &Entry, object: &Value) -> Arc<Entry> {
+    let mut object = object.clone();
+    object.set_meta("resourceVersion", entry.modified.to_string());
+    let value = Bytes::from(object.to_string());
+    Arc::new(Entry { key: entry.key.clone(), value, created: entry.created, modified: Revision(u64::MAX) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn events_of_both_groups_are_the_same_event() {
+        let core = json!({"apiVersion": "v1", "involvedObject": {"name": "a"}, "message": "m", "count": 2});
+        let mut event = core.clone();
+        convert_built_in(&mut event, "v1", "events.k8s.io/v1");
+        assert_eq!(
+            event,
+            json!({"apiVersion": "events.k8s.io/v1", "regarding": {"name": "a"}, "note": "m", "deprecatedCount": 2})
+        );
+        convert_built_in(&mut event, "events.k8s.io/v1", "v1");
+        assert_eq!(event, core);
+    }
+
+    #[test]
+    fn autoscalers_keep_their_cpu_target_through_both_versions() {
+        let v1 = json!({"apiVersion": "autoscaling/v1", "spec": {"targetCPUUtilizationPercentage": 50}});
+        let mut object = v1.clone();
+        convert_built_in(&mut object, "autoscaling/v1", "autoscaling/v2");
+        assert_eq!(object.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&json!(50)));
+        convert_built_in(&mut object, "autoscaling/v2", "autoscaling/v1");
+        assert_eq!(object, v1);
+    }
+}

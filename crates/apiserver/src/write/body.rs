@@ -1,0 +1,101 @@
+//! From the bytes of a request to an object of the right kind: type checks, pruning, strict decoding.
+
+use serde_json::Value;
+use skopos_object::Status;
+
+use super::metadata;
+use crate::call::Call;
+use crate::options::FieldValidation;
+use crate::present::Types;
+use crate::registry::{Resource, Source};
+
+/// Reads the request's body as an object of the call's resource.
+pub(super) fn read_object(call: &Call, validation: FieldValidation) -> Result<Value, Status> {
+    let types = match call.resource.source {
+        Source::Custom(_) => Types::Required,
+        Source::BuiltIn(_) => Types::Optional,
+    };
+    let decoded = call.decode_body(types)?;
+    let mut object = decoded.value;
+    check_type(&call.resource, &mut object)?;
+    sanitise(call, &mut object, decoded.duplicates, validation)?;
+    Ok(object)
+}
+
+/// Prunes an object and reports what was dropped the way the client asked for.
+pub(super) fn sanitise(
+    call: &Call,
+    object: &mut Value,
+    duplicates: Vec<String>,
+    validation: FieldValidation,
+) -> Result<(), Status> {
+    let resource = &call.resource;
+    let cannot = |why: String| {
+        let Resource { kind, version, .. } = &**resource;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    let unknown = match &resource.source {
+        Source::Custom(custom) => {
+            let mut unknown = metadata::coerce(object).map_err(cannot)?;
+            unknown.extend(skopos_schema::prune(&custom.schema, object, skopos_schema::Root::Resource));
+            unknown
+        }
+        Source::BuiltIn(kind) => skopos_builtin::decode(kind, object).map_err(cannot)?,
+    };
+    let complaints: Vec<String> = duplicates
+        .into_iter()
+        .map(|path| format!("duplicate field {path:?}"))
+        .chain(unknown.into_iter().map(|path| format!("unknown field {path:?}")))
+        .collect();
+    match validation {
+        FieldValidation::Strict if !complaints.is_empty() => {
+            Err(cannot(format!("strict decoding error: {}", complaints.join(", "))))
+        }
+        FieldValidation::Warn => {
+            complaints.into_iter().for_each(|text| call.warn(text));
+            Ok(())
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
+    }
+}
+
+/// Checks `apiVersion` and `kind`, and fills them in where the real server does.
+fn check_type(resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    match &resource.source {
+        Source::Custom(_) => check_version(resource, &api_version),
+        Source::BuiltIn(_) => {
+            check_built_in_type(resource, &api_version, &kind)?;
+            object["apiVersion"] = resource.api_version().into();
+            object["kind"] = resource.kind.clone().into();
+            Ok(())
+        }
+    }
+}
+
+fn check_version(resource: &Resource, api_version: &str) -> Result<(), Status> {
+    let expected = resource.api_version();
+    if api_version == expected {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+    )))
+}
+
+fn check_built_in_type(resource: &Resource, api_version: &str, kind: &str) -> Result<(), Status> {
+    let expected = resource.api_version();
+    let version_fits = api_version.is_empty() || api_version == expected;
+    if version_fits && (kind.is_empty() || kind == resource.kind) {
+        return Ok(());
+    }
+    if kind == resource.kind {
+        return check_version(resource, api_version);
+    }
+    let version = api_version.rsplit('/').next().unwrap_or("");
+    Err(Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {}: no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\"",
+        resource.kind,
+    )))
+}

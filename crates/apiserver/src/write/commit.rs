@@ -1,0 +1,169 @@
+//! The one door to the store: encodes objects and tells the controllers what has changed.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use skopos_object::{Reason, Status};
+use skopos_store::{Entry, Expect, Op, Template, Write, WriteError};
+
+use super::ObjectExt as _;
+use crate::registry::Resource;
+use crate::state::Shared;
+
+/// Writes an object as JSON with room for its resource version, which only the store can know.
+pub(crate) fn encode_template(object: &Value) -> Template {
+    let (bytes, revision_at) = encode(object, "");
+    Template { bytes: bytes.into(), revision_at: Some(revision_at) }
+}
+
+/// Would storing `object` over `entry` change a single byte?
+pub(super) fn is_unchanged(object: &Value, entry: &Entry) -> bool {
+    let version = entry.modified.0.to_string();
+    encode(object, &version).0 == entry.value.as_ref()
+}
+
+/// Encodes with the given resource version and says where in the buffer it stands.
+fn encode(object: &Value, resource_version: &str) -> (Vec<u8>, usize) {
+    let empty = Map::new();
+    let root = object.as_object().unwrap_or(&empty);
+    let mut out = Vec::with_capacity(1024);
+    let mut revision_at = 0;
+    out.push(b'{');
+    for (i, (name, value)) in root.iter().enumerate() {
+        separate(&mut out, i, name);
+        match value {
+            Value::Object(metadata) if name == "metadata" => {
+                revision_at = encode_metadata(&mut out, metadata, resource_version);
+            }
+            other => write_value(&mut out, other),
+        }
+    }
+    out.push(b'}');
+    (out, revision_at)
+}
+
+fn encode_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, resource_version: &str) -> usize {
+    let mut revision_at = None;
+    let mut n_written = 0;
+    let mut write_version = |out: &mut Vec<u8>, i: usize| {
+        separate(out, i, "resourceVersion");
+        out.push(b'"');
+        let at = out.len();
+        out.extend_from_slice(resource_version.as_bytes());
+        out.push(b'"');
+        at
+    };
+    out.push(b'{');
+    for (name, value) in metadata.iter().filter(|(name, _)| *name != "resourceVersion") {
+        if revision_at.is_none() && name.as_str() > "resourceVersion" {
+            revision_at = Some(write_version(out, n_written));
+            n_written += 1;
+        }
+        separate(out, n_written, name);
+        write_value(out, value);
+        n_written += 1;
+    }
+    let revision_at = revision_at.unwrap_or_else(|| write_version(out, n_written));
+    out.push(b'}');
+    revision_at
+}
+
+fn separate(out: &mut Vec<u8>, i: usize, name: &str) {
+    if i > 0 {
+        out.push(b',');
+    }
+    serde_json::to_writer(&mut *out, name).expect("a string can be written to memory");
+    out.push(b':');
+}
+
+fn write_value(out: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(out, value).expect("a JSON value can be written to memory");
+}
+
+impl Shared {
+    /// Stores an object and lets the controllers know. `old` is what it replaces.
+    pub(crate) async fn put(
+        &self,
+        resource: &Arc<Resource>,
+        key: &str,
+        expect: Expect,
+        object: &Value,
+    ) -> Result<Arc<Entry>, WriteError> {
+        let op = Op::Put(encode_template(object));
+        let write = Write { space: Arc::clone(&resource.space), key: key.to_owned(), expect, op };
+        let entry = self.store.write(write).await?;
+        self.observe_put(resource, object, &entry);
+        Ok(entry)
+    }
+
+    /// Removes an object; its last state, with the revision of the removal, goes to the watchers.
+    pub(crate) async fn remove(
+        &self,
+        resource: &Arc<Resource>,
+        key: &str,
+        expect: Expect,
+        last: &Value,
+    ) -> Result<Arc<Entry>, WriteError> {
+        let op = Op::Delete { tombstone: encode_template(last) };
+        let write = Write { space: Arc::clone(&resource.space), key: key.to_owned(), expect, op };
+        let entry = self.store.write(write).await?;
+        self.observe_removal(resource, last, &entry);
+        Ok(entry)
+    }
+
+    fn observe_put(&self, resource: &Arc<Resource>, object: &Value, entry: &Entry) {
+        self.garbage.observe_put(resource, object);
+        if resource.is("", "namespaces") {
+            self.namespaces.observe(object.name());
+        }
+        if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            self.definitions.observe(entry.modified);
+        }
+    }
+
+    fn observe_removal(&self, resource: &Arc<Resource>, last: &Value, entry: &Entry) {
+        self.garbage.observe_removal(resource, last);
+        if resource.namespaced {
+            self.namespaces.observe_removal(last.namespace());
+        }
+        self.definitions.observe_removal(resource, entry.modified);
+    }
+}
+
+/// The answer to a write that the store could not take.
+pub(crate) fn storage_failed(error: &WriteError) -> Status {
+    if let WriteError::TooLarge { .. } = error {
+        return Status::request_too_large(&error.to_string());
+    }
+    let source = std::error::Error::source(error).map(|s| format!(": {s}")).unwrap_or_default();
+    Status::internal(format!("{error}{source}"))
+}
+
+/// An error of the storage layer, which clients see without a reason.
+pub(super) fn storage_error(message: impl Into<String>) -> Status {
+    Status::failure(500, Reason::Unknown, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(object: &Value) {
+        let template = encode_template(object);
+        let at = template.revision_at.unwrap();
+        let mut bytes = template.bytes.to_vec();
+        bytes.splice(at..at, b"17".iter().copied());
+        let mut expected = object.clone();
+        expected.set_meta("resourceVersion", "17");
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected.to_string());
+    }
+
+    #[test]
+    fn leaves_room_for_the_resource_version_in_its_sorted_place() {
+        check(&json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "a", "uid": "u"}, "spec": {}}));
+        check(&json!({"metadata": {"name": "a"}}));
+        check(&json!({"metadata": {"uid": "a", "resourceVersion": "5"}}));
+        check(&json!({"metadata": {}}));
+    }
+}

@@ -1,0 +1,90 @@
+//! Create: POST to a collection, and PUT to a name that may be created so.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use skopos_object::Status;
+use skopos_store::{Entry, Expect, WriteError};
+
+use super::prepare::{self, Operation};
+use super::{ObjectExt as _, body, commit};
+use crate::call::{Answer, Call};
+use crate::options::WriteOptions;
+use crate::state::Shared;
+use crate::versions;
+
+/// How often a generated name is tried anew when it is taken.
+const GENERATE_NAME_ATTEMPTS: usize = 8;
+
+pub(crate) async fn create(shared: &Shared, call: &Call) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let object = body::read_object(call, options.field_validation)?;
+    if call.resource.namespaced && call.target.namespace.is_empty() {
+        return Err(Status::bad_request("namespace is required for this resource"));
+    }
+    let entry = insert(shared, call, object, options.dry_run).await?;
+    Ok(Answer::Stored { code: 201, entry })
+}
+
+/// Runs a new object through the pipeline and stores it.
+pub(super) async fn insert(
+    shared: &Shared,
+    call: &Call,
+    mut object: Value,
+    dry_run: bool,
+) -> Result<Arc<Entry>, Status> {
+    let generates = object.name().is_empty() && !object.meta_str("generateName").is_empty();
+    let attempts = if generates { GENERATE_NAME_ATTEMPTS } else { 1 };
+    prepare::default(&call.resource, &mut object);
+    for _ in 0..attempts {
+        let mut candidate = object.clone();
+        if generates {
+            let name = generate_name(object.meta_str("generateName"));
+            candidate.set_meta("name", name);
+        }
+        match insert_once(shared, call, candidate, dry_run).await? {
+            Some(entry) => return Ok(entry),
+            None if generates => {}
+            None => return Err(Status::already_exists(&call.resource.group_resource(), object.name())),
+        }
+    }
+    let resource = call.resource.group_resource();
+    Err(Status::generate_name_conflict(&resource, object.meta_str("generateName"), 1))
+}
+
+/// `None` when the name is taken.
+async fn insert_once(
+    shared: &Shared,
+    call: &Call,
+    mut object: Value,
+    dry_run: bool,
+) -> Result<Option<Arc<Entry>>, Status> {
+    let resource = &call.resource;
+    prepare::prepare_create(call, &mut object)?;
+    shared.admit(call, &mut object, Operation::Create)?;
+    prepare::validate(call, &object, Operation::Create)?;
+    let key = resource.key(&call.target.namespace, object.name());
+    versions::to_storage(resource, &mut object);
+    if dry_run {
+        let taken = shared.store.get(&resource.space, &key).is_some();
+        return Ok((!taken).then(|| versions::unsaved_entry(&key, &object)));
+    }
+    match shared.put(resource, &key, Expect::Absent, &object).await {
+        Ok(entry) => Ok(Some(entry)),
+        Err(WriteError::Conflict { .. }) => Ok(None),
+        Err(error) => Err(commit::storage_failed(&error)),
+    }
+}
+
+/// The prefix is cut so that five characters fit behind it in 63.
+fn generate_name(prefix: &str) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    const PREFIX_MAX_LENGTH: usize = 58;
+    let mut end = prefix.len().min(PREFIX_MAX_LENGTH);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let random = uuid::Uuid::new_v4().into_bytes();
+    let suffix = random.iter().take(5).map(|byte| ALPHABET[usize::from(*byte) % ALPHABET.len()] as char);
+    prefix[..end].chars().chain(suffix).collect()
+}

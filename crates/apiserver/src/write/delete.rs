@@ -1,0 +1,245 @@
+//! Delete: at once, or by marking the object and waiting for its finalizers.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use skopos_object::{Details, GroupResource, Status};
+use skopos_store::{Entry, Expect, WriteError};
+
+use super::{ObjectExt as _, commit, prepare};
+use crate::call::{Answer, Call};
+use crate::options::{DeleteOptions, ListOptions, Propagation};
+use crate::registry::Resource;
+use crate::state::Shared;
+use crate::present::{self, Types};
+use crate::{definition, read, strategy, versions};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What has become of an object that was to be deleted.
+#[derive(Debug)]
+pub(crate) enum Deleted {
+    /// It is gone; this was its last state.
+    Gone(Value),
+    /// It is marked, and goes once its finalizers are done.
+    Marked(Arc<Entry>),
+}
+
+pub(crate) async fn delete(shared: &Shared, call: &Call) -> Result<Answer, Status> {
+    let options = read_options(call)?;
+    let key = call.key();
+    let deleted = delete_entry(shared, &call.resource, &key, &options, call.now).await?;
+    match deleted.ok_or_else(|| call.not_found())? {
+        Deleted::Marked(entry) => Ok(Answer::Stored { code: 200, entry }),
+        Deleted::Gone(mut last) if strategy::returns_deleted_object(&call.resource) => {
+            versions::to_served(&call.resource, &mut last);
+            Ok(Answer::Object { code: 200, value: last })
+        }
+        Deleted::Gone(last) => Ok(Answer::Status(Status::success(Details {
+            name: call.target.name.clone(),
+            group: call.resource.group.clone(),
+            kind: call.resource.plural.clone(),
+            uid: last.uid().to_owned(),
+            ..Details::default()
+        }))),
+    }
+}
+
+fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
+    let body = match call.body.is_empty() {
+        true => None,
+        false => Some(decode_options(call)?),
+    };
+    DeleteOptions::parse(&call.query, body.as_ref())
+}
+
+fn decode_options(call: &Call) -> Result<Value, Status> {
+    let decoded = present::decode_body(&call.headers, &call.body, "DeleteOptions", Types::Optional)?;
+    Ok(decoded.value)
+}
+
+pub(crate) async fn delete_collection(shared: &Shared, call: &Call) -> Result<Answer, Status> {
+    let options = read_options(call)?;
+    let list_options = ListOptions::parse(&call.query, false)?;
+    let listed = read::select(shared, call, &list_options)?;
+    let mut items = Vec::with_capacity(listed.items.len());
+    for entry in &listed.items {
+        match delete_entry(shared, &call.resource, &entry.key, &options, call.now).await? {
+            Some(Deleted::Marked(entry)) => items.push(versions::from_entry(&call.resource, &entry)?),
+            Some(Deleted::Gone(mut last)) => {
+                versions::to_served(&call.resource, &mut last);
+                items.push(last);
+            }
+            None => {}
+        }
+    }
+    read::respond_with_values(call, shared.store.revision(), items)
+}
+
+/// Deletes one object or marks it; `None` when it is not there.
+pub(crate) async fn delete_entry(
+    shared: &Shared,
+    resource: &Arc<Resource>,
+    key: &str,
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> Result<Option<Deleted>, Status> {
+    loop {
+        let Some(entry) = shared.store.get(&resource.space, key) else {
+            return Ok(None);
+        };
+        let old = versions::parse(&entry)?;
+        check_preconditions(resource, &old, &entry, options)?;
+        check_protected(resource, &old)?;
+        let outcome = match plan(resource, &old, options, now) {
+            Plan::Keep => return Ok(Some(Deleted::Marked(entry))),
+            Plan::Mark(marked) if options.dry_run => {
+                return Ok(Some(Deleted::Marked(versions::unsaved_update(&entry, &marked))));
+            }
+            Plan::Remove if options.dry_run => return Ok(Some(Deleted::Gone(old))),
+            Plan::Mark(marked) => {
+                shared.put(resource, key, Expect::At(entry.modified), &marked).await.map(Deleted::Marked)
+            }
+            Plan::Remove => {
+                shared.remove(resource, key, Expect::At(entry.modified), &old).await.map(|_| Deleted::Gone(old))
+            }
+        };
+        match outcome {
+            Ok(deleted) => return Ok(Some(deleted)),
+            Err(WriteError::Conflict { .. }) => tokio::task::yield_now().await,
+            Err(error) => return Err(commit::storage_failed(&error)),
+        }
+    }
+}
+
+/// What deleting an object comes to.
+#[derive(Debug, PartialEq)]
+enum Plan {
+    Remove,
+    Mark(Value),
+    /// It is being deleted already and nothing changes.
+    Keep,
+}
+
+fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, now: Timestamp) -> Plan {
+    let mut new = old.clone();
+    let mut finalizers: Vec<String> = old.finalizers().into_iter().map(str::to_owned).collect();
+    apply_propagation(&mut finalizers, options.propagation);
+    if definition::is_definition(resource) && !old.is_deleting() {
+        add(&mut finalizers, definition::CLEANUP_FINALIZER);
+    }
+    new.set_finalizers(&finalizers);
+    let grace_seconds = grace_period(resource, old, options);
+    if finalizers.is_empty() && grace_seconds == 0 && !holds_namespace(resource, old) {
+        return Plan::Remove;
+    }
+    if !old.is_deleting() {
+        let until = now + SignedDuration::from_secs(grace_seconds);
+        prepare::mark_deleting(resource, &mut new, until, grace_seconds);
+        if resource.is("", "namespaces") {
+            new["status"]["phase"] = json!("Terminating");
+        }
+        if definition::is_definition(resource) {
+            definition::mark_terminating(&mut new, now);
+        }
+    } else if old.meta("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) > grace_seconds {
+        new.set_meta("deletionGracePeriodSeconds", grace_seconds);
+    }
+    if new == *old { Plan::Keep } else { Plan::Mark(new) }
+}
+
+fn apply_propagation(finalizers: &mut Vec<String>, propagation: Option<Propagation>) {
+    let Some(propagation) = propagation else { return };
+    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+    match propagation {
+        Propagation::Background => {}
+        Propagation::Foreground => add(finalizers, FOREGROUND),
+        Propagation::Orphan => add(finalizers, ORPHAN),
+    }
+}
+
+fn add(finalizers: &mut Vec<String>, finalizer: &str) {
+    if !finalizers.iter().any(|f| f == finalizer) {
+        finalizers.push(finalizer.to_owned());
+    }
+}
+
+/// Only pods that have been given to a node are deleted gracefully.
+fn grace_period(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or("");
+    let finished = ["Succeeded", "Failed"].contains(&text("/status/phase"));
+    if !resource.is("", "pods") || text("/spec/nodeName").is_empty() || finished {
+        return 0;
+    }
+    let wanted = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    options.grace_period_seconds.or(wanted).unwrap_or(30).max(0)
+}
+
+/// A namespace stays until its own finalizers, in `spec`, are done.
+fn holds_namespace(resource: &Resource, object: &Value) -> bool {
+    let finalizers = object.pointer("/spec/finalizers").and_then(Value::as_array);
+    resource.is("", "namespaces") && finalizers.is_some_and(|list| !list.is_empty())
+}
+
+/// An object without finalizers that is nevertheless not to be removed yet.
+pub(super) fn is_held(resource: &Resource, object: &Value) -> bool {
+    let grace = object.meta("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    holds_namespace(resource, object) || grace > 0
+}
+
+/// `/finalize` of a namespace changes nothing but its `spec.finalizers`.
+pub(super) fn prepare_finalize(new: &mut Value, old: &Value) {
+    let finalizers = new.pointer("/spec/finalizers").cloned();
+    let version = new.meta_str("resourceVersion").to_owned();
+    *new = old.clone();
+    new.set_meta("resourceVersion", version);
+    match finalizers {
+        Some(finalizers) => new["spec"] = json!({"finalizers": finalizers}),
+        None => new["spec"] = json!({}),
+    }
+}
+
+fn check_preconditions(
+    resource: &Resource,
+    old: &Value,
+    entry: &Entry,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    // The real server names the kind here where it names the resource elsewhere.
+    let named = GroupResource::new(resource.group.clone(), resource.kind.clone());
+    let conflict = |why: String| Err(Status::conflict(&named, old.name(), &why));
+    if let Some(uid) = options.precondition_uid.as_deref()
+        && uid != old.uid()
+    {
+        let found = old.uid();
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
+        ));
+    }
+    if let Some(version) = options.precondition_version.as_deref()
+        && version != entry.modified.to_string()
+    {
+        let found = entry.modified;
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+        ));
+    }
+    Ok(())
+}
+
+fn check_protected(resource: &Resource, old: &Value) -> Result<(), Status> {
+    if !resource.is("", "namespaces") {
+        return Ok(());
+    }
+    if ["default", "kube-system", "kube-public"].contains(&old.name()) {
+        let why = "this namespace may not be deleted";
+        return Err(Status::forbidden(&resource.group_resource(), old.name(), why));
+    }
+    if old.is_deleting() && holds_namespace(resource, old) {
+        let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system.";
+        return Err(Status::conflict(&resource.group_resource(), old.name(), why));
+    }
+    Ok(())
+}

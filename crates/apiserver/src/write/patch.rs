@@ -1,0 +1,119 @@
+//! Patch: JSON patch, merge patch and, for built-in kinds, strategic merge patch.
+
+use serde_json::Value;
+use skopos_object::{Details, JsonPatch, MAX_OPERATIONS, Reason, Status, json, json_patch, merge_patch};
+
+use super::update::{self, Change, modify};
+use super::{body, commit};
+use crate::call::{Answer, Call};
+use crate::options::WriteOptions;
+use crate::scale;
+use crate::state::Shared;
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// A patch as the request carries it.
+#[derive(Debug)]
+pub(crate) enum Patch {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(Value),
+}
+
+pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.query, "PatchOptions")?;
+    if call.target.name.is_empty() {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    let patch = Patch::read(call)?;
+    if call.target.subresource == "scale" {
+        return scale::patch(shared, call, &patch, &options).await;
+    }
+    let apply = |old: &Value| {
+        let mut new = patch.apply(call, old)?;
+        update::check_name(call, &new)?;
+        body::sanitise(call, &mut new, Vec::new(), options.field_validation)?;
+        Ok(new)
+    };
+    let entry = modify(shared, call, options.dry_run, Change::Apply(&apply)).await?;
+    Ok(Answer::Stored { code: 200, entry })
+}
+
+impl Patch {
+    fn read(call: &Call) -> Result<Patch, Status> {
+        let header = call.headers.get(http::header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+        let media_type = header.split(';').next().unwrap_or("").trim();
+        match media_type {
+            JSON_PATCH => read_json_patch(&call.body),
+            MERGE_PATCH => Ok(Patch::Merge(read_document(&call.body)?)),
+            STRATEGIC_MERGE_PATCH if call.resource.built_in().is_some() => {
+                Ok(Patch::Strategic(read_document(&call.body)?))
+            }
+            _ if call.resource.built_in().is_some() => {
+                Err(Status::unsupported_media_type("415: Unsupported Media Type").with_details(Details::default()))
+            }
+            _ => Err(Status::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: {JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+            ))),
+        }
+    }
+
+    /// The object after the patch.
+    pub(crate) fn apply(&self, call: &Call, old: &Value) -> Result<Value, Status> {
+        let mut new = old.clone();
+        match self {
+            Patch::Json(patch) => json_patch(&mut new, patch).map_err(|_| rejected())?,
+            Patch::Merge(patch) => merge_patch(&mut new, patch).map_err(|_| rejected())?,
+            Patch::Strategic(patch) => {
+                let kind = call.resource.built_in().ok_or_else(rejected)?;
+                new = skopos_builtin::strategic_merge(kind, old, patch)
+                    .map_err(|error| commit::storage_error(error.to_string()))?;
+            }
+        }
+        match new.is_object() {
+            true => Ok(new),
+            false => Err(rejected()),
+        }
+    }
+}
+
+fn read_json_patch(body: &[u8]) -> Result<Patch, Status> {
+    let document = decode(body)?;
+    let Value::Array(operations) = &document else {
+        return Err(Status::bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+        ));
+    };
+    if operations.len() > MAX_OPERATIONS {
+        let n = operations.len();
+        return Err(Status::request_too_large(&format!(
+            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {n}"
+        )));
+    }
+    let patch = JsonPatch::parse(&document).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+    Ok(Patch::Json(patch))
+}
+
+fn read_document(body: &[u8]) -> Result<Value, Status> {
+    let document = decode(body)?;
+    match document.is_object() {
+        true => Ok(document),
+        false => Err(Status::bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        )),
+    }
+}
+
+fn decode(body: &[u8]) -> Result<Value, Status> {
+    let decoded = json::decode(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+    Ok(decoded.value)
+}
+
+/// What clients get for a patch that does not apply.
+fn rejected() -> Status {
+    let message = "the server rejected our request due to an error in our request";
+    Status::failure(422, Reason::Invalid, message).with_details(Details::default())
+}

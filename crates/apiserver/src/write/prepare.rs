@@ -1,0 +1,257 @@
+//! The middle of the write path: defaults, what the server sets, admission, validation.
+//!
+//! The order is that of the real API server: default, mutating admission, prepare, validate, validating
+//! admission. Webhooks and policies will hook in at [`admit`]; validation rules in CEL after the schema.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use skopos_object::{FieldError, FieldPath, Status};
+use skopos_schema::crd;
+
+use super::{ObjectExt as _, metadata};
+use crate::call::Call;
+use crate::definition;
+use crate::registry::{Resource, Source};
+use crate::state::Shared;
+use super::commit::storage_error;
+use crate::{services, strategy};
+
+/// What is about to happen to an object.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operation<'a> {
+    Create,
+    Update { old: &'a Value },
+    UpdateStatus { old: &'a Value },
+}
+
+/// Fills in the defaults of the resource's schema or kind.
+pub(crate) fn default(resource: &Resource, object: &mut Value) {
+    match &resource.source {
+        Source::Custom(custom) => {
+            skopos_schema::prune_nulls(&custom.schema, object);
+            skopos_schema::default(&custom.schema, object);
+        }
+        Source::BuiltIn(kind) => {
+            skopos_builtin::default(kind, object);
+            if definition::is_definition(resource) {
+                crd::default_crd(object);
+            }
+        }
+    }
+}
+
+/// Makes a new object ready to be validated.
+pub(super) fn prepare_create(call: &Call, object: &mut Value) -> Result<(), Status> {
+    let resource = &call.resource;
+    if !object.meta_str("resourceVersion").is_empty() {
+        return Err(storage_error("resourceVersion should not be set on objects to be created"));
+    }
+    match_namespace(resource, object, &call.target.namespace)?;
+    metadata::fill_for_create(object, call.now);
+    if tracks_generation(resource) {
+        object.set_meta("generation", 1);
+    }
+    match &resource.source {
+        Source::BuiltIn(kind) => skopos_builtin::prepare_create(kind, object),
+        Source::Custom(custom) if custom.status => {
+            object.as_object_mut().map(|root| root.remove("status"));
+        }
+        Source::Custom(_) => {}
+    }
+    if definition::is_definition(resource) {
+        definition::prepare_create(object);
+    }
+    if resource.is("", "namespaces") {
+        prepare_namespace(object);
+    }
+    Ok(())
+}
+
+fn prepare_namespace(object: &mut Value) {
+    let name = object.name().to_owned();
+    let labels = object.meta_mut().entry("labels").or_insert_with(|| json!({}));
+    labels["kubernetes.io/metadata.name"] = name.into();
+}
+
+/// The namespace of the object must be that of the request; where it is missing it is filled in.
+fn match_namespace(resource: &Resource, object: &mut Value, requested: &str) -> Result<(), Status> {
+    let requested = if resource.namespaced { requested } else { "" };
+    match object.namespace() {
+        "" if !requested.is_empty() => object.set_meta("namespace", requested),
+        found if found == requested => {}
+        _ => {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Makes an updated object ready to be validated: what the endpoint may not change comes from `old`.
+pub(super) fn prepare_update(call: &Call, new: &mut Value, old: &Value) -> Result<(), Status> {
+    let resource = &call.resource;
+    match_namespace(resource, new, &call.target.namespace)?;
+    metadata::fill_for_update(new, old);
+    let raises_generation = match &resource.source {
+        Source::BuiltIn(kind) => {
+            skopos_builtin::prepare_update(kind, new, old);
+            skopos_builtin::changes_generation(kind, new, old)
+        }
+        Source::Custom(custom) => {
+            if custom.status {
+                copy_field(new, old, "status");
+            }
+            content_differs(new, old)
+        }
+    };
+    if definition::is_definition(resource) {
+        definition::prepare_update(new);
+    }
+    if raises_generation {
+        bump_generation(new, old);
+    }
+    Ok(())
+}
+
+/// Makes an object ready that came through `/status`: only the status may differ.
+pub(super) fn prepare_status_update(call: &Call, new: &mut Value, old: &Value) -> Result<(), Status> {
+    let resource = &call.resource;
+    match_namespace(resource, new, &call.target.namespace)?;
+    if let Some(kind) = resource.built_in() {
+        metadata::fill_for_update(new, old);
+        skopos_builtin::prepare_status_update(kind, new, old);
+        return Ok(());
+    }
+    // Of a custom resource nothing but the status is taken, labels and annotations included.
+    let mut merged = old.clone();
+    copy_field(&mut merged, new, "status");
+    let version = new.meta_str("resourceVersion").to_owned();
+    merged.set_meta("resourceVersion", version);
+    *new = merged;
+    Ok(())
+}
+
+fn copy_field(new: &mut Value, old: &Value, field: &str) {
+    let Some(root) = new.as_object_mut() else { return };
+    match old.get(field) {
+        Some(value) => {
+            root.insert(field.to_owned(), value.clone());
+        }
+        None => {
+            root.remove(field);
+        }
+    }
+}
+
+/// Does the server count the generations of this resource's objects?
+pub(crate) fn tracks_generation(resource: &Resource) -> bool {
+    match &resource.source {
+        Source::Custom(_) => true,
+        Source::BuiltIn(kind) => skopos_builtin::has_generation(kind),
+    }
+}
+
+pub(super) fn bump_generation(new: &mut Value, old: &Value) {
+    let generation = old.meta("generation").and_then(Value::as_i64).unwrap_or(0);
+    new.set_meta("generation", generation + 1);
+}
+
+/// Anything but metadata differs. A status with an endpoint of its own has been made equal before.
+fn content_differs(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+        return true;
+    };
+    let counts = |field: &&String| !["metadata", "apiVersion", "kind"].contains(&field.as_str());
+    new.keys().chain(old.keys()).filter(counts).any(|field| new.get(field) != old.get(field))
+}
+
+impl Shared {
+    /// Admission that needs the state of the cluster. Policies and webhooks will be asked here.
+    pub(super) fn admit(&self, call: &Call, object: &mut Value, operation: Operation<'_>) -> Result<(), Status> {
+        if let Operation::Create = operation {
+            self.admit_create(call, object)?;
+        }
+        if call.resource.is("", "services") && !matches!(operation, Operation::UpdateStatus { .. }) {
+            services::assign_addresses(&self.store, object);
+        }
+        Ok(())
+    }
+
+    fn admit_create(&self, call: &Call, object: &Value) -> Result<(), Status> {
+        let resource = &call.resource;
+        if let Some(custom) = resource.custom()
+            && custom.terminating
+        {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&resource.group_resource(), object.name(), why));
+        }
+        if !resource.namespaced {
+            return Ok(());
+        }
+        let namespace = call.target.namespace.as_str();
+        self.namespaces.admit_into(&self.store, resource, object.name(), namespace)
+    }
+}
+
+/// Checks the object as it would be stored.
+pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) -> Result<(), Status> {
+    let resource = &call.resource;
+    let old = match operation {
+        Operation::Create => None,
+        Operation::Update { old } | Operation::UpdateStatus { old } => Some(old),
+    };
+    let mut errors = Vec::new();
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or("");
+    if kind != resource.kind {
+        let path = FieldPath::root().child("kind");
+        errors.push(FieldError::invalid(&path, kind, format!("must be {}", resource.kind)));
+        let found = skopos_object::GroupKind { group: resource.group.clone(), kind: kind.to_owned() };
+        return Err(Status::invalid(&found, object.name(), errors));
+    }
+    errors.extend(metadata::validate(object, resource.namespaced, strategy::name_rule(resource)));
+    if let Some(old) = old {
+        errors.extend(metadata::validate_update(object, old));
+    }
+    errors.extend(validate_content(resource, object, old));
+    for text in metadata::finalizer_warnings(object) {
+        call.warn(text);
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&resource.group_kind(), object.name(), errors))
+}
+
+fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    match &resource.source {
+        Source::Custom(custom) => {
+            let mut errors = skopos_schema::validate(&custom.schema, &FieldPath::root(), object, old);
+            if let Some(scale) = &custom.scale {
+                errors.extend(scale.validate(skopos_schema::Replicas::Spec, object));
+            }
+            errors.extend(skopos_schema::validate_list_types(&custom.schema, object, old));
+            errors
+        }
+        Source::BuiltIn(kind) => {
+            let mut errors = skopos_builtin::validate(kind, object, old);
+            if definition::is_definition(resource) {
+                errors.extend(crd::validate_crd(object, old));
+            }
+            errors
+        }
+    }
+}
+
+/// Marks an object as being deleted.
+pub(super) fn mark_deleting(resource: &Resource, object: &mut Value, now: Timestamp, grace_seconds: i64) {
+    object.set_meta("deletionTimestamp", metadata::rfc3339(now));
+    object.set_meta("deletionGracePeriodSeconds", grace_seconds);
+    // The real server leaves a definition's generation and grace period alone.
+    if definition::is_definition(resource) {
+        object.remove_meta("deletionGracePeriodSeconds");
+    } else if tracks_generation(resource) {
+        let before = object.clone();
+        bump_generation(object, &before);
+    }
+}

@@ -1,0 +1,162 @@
+//! Update: read, change, check, compare-and-set; again when somebody else was faster.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use skopos_object::{FieldError, FieldPath, GroupKind, Status};
+use skopos_store::{Entry, Expect, WriteError};
+
+use super::prepare::{self, Operation};
+use super::{ObjectExt as _, body, commit, create};
+use crate::call::{Answer, Call};
+use crate::options::WriteOptions;
+use crate::state::Shared;
+use crate::{scale, strategy, versions};
+
+pub(crate) async fn update(shared: &Shared, call: &Call) -> Result<Answer, Status> {
+    let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+    if call.target.name.is_empty() {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    if call.target.subresource == "scale" {
+        return scale::update(shared, call, &options).await;
+    }
+    let object = body::read_object(call, options.field_validation)?;
+    check_name(call, &object)?;
+    let absent = shared.store.get(&call.resource.space, &call.key()).is_none();
+    if absent && call.target.subresource.is_empty() && strategy::creates_on_update(&call.resource) {
+        let entry = create::insert(shared, call, object, options.dry_run).await?;
+        return Ok(Answer::Stored { code: 201, entry });
+    }
+    let entry = modify(shared, call, options.dry_run, Change::Replace(&object)).await?;
+    Ok(Answer::Stored { code: 200, entry })
+}
+
+pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
+    let wanted = &call.target.name;
+    match object.name() {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        ))),
+        name if name == wanted => Ok(()),
+        name => Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        ))),
+    }
+}
+
+/// What an update makes of the object it finds.
+pub(crate) enum Change<'a> {
+    /// A whole new object from a PUT.
+    Replace(&'a Value),
+    /// A function of the current object, in the served version: patches.
+    Apply(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
+}
+
+/// Applies a change to the stored object, through the whole pipeline, until it wins.
+///
+/// A change that carries a resource version is tried once: somebody else's write in between is a conflict.
+pub(crate) async fn modify(
+    shared: &Shared,
+    call: &Call,
+    dry_run: bool,
+    change: Change<'_>,
+) -> Result<Arc<Entry>, Status> {
+    let key = call.key();
+    loop {
+        let Some(entry) = shared.store.get(&call.resource.space, &key) else {
+            return Err(call.not_found());
+        };
+        let old = versions::from_entry(&call.resource, &entry)?;
+        let mut new = match &change {
+            Change::Replace(object) => (*object).clone(),
+            Change::Apply(apply) => apply(&old)?,
+        };
+        check_preconditions(call, &new, &old, &entry, matches!(change, Change::Replace(_)))?;
+        run_pipeline(shared, call, &mut new, &old)?;
+        match store(shared, call, &key, &entry, new, dry_run).await? {
+            Some(entry) => return Ok(entry),
+            None => tokio::task::yield_now().await,
+        }
+    }
+}
+
+/// Resource version and uid in the new object are preconditions.
+fn check_preconditions(call: &Call, new: &Value, old: &Value, entry: &Entry, is_put: bool) -> Result<(), Status> {
+    let resource = &call.resource;
+    let conflict = |why: String| Status::conflict(&resource.group_resource(), &call.target.name, &why);
+    let uid = new.uid();
+    if is_put && !uid.is_empty() && uid != old.uid() {
+        return Err(conflict(format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            resource.plural,
+            entry.key,
+            old.uid(),
+        )));
+    }
+    match new.meta_str("resourceVersion") {
+        "" | "0" if strategy::updates_unconditionally(resource) => Ok(()),
+        "" | "0" => Err(version_required(call)),
+        version => match version.parse::<u64>() {
+            Ok(version) if version == entry.modified.0 => Ok(()),
+            Ok(_) => Err(Status::modified(&resource.group_resource(), &call.target.name)),
+            Err(_) => {
+                Err(commit::storage_error(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")))
+            }
+        },
+    }
+}
+
+fn version_required(call: &Call) -> Status {
+    let path = FieldPath::root().child("metadata").child("resourceVersion");
+    let error = FieldError::invalid(&path, 0, "must be specified for an update");
+    let named = GroupKind::new(call.resource.group.clone(), call.resource.plural.clone());
+    Status::invalid(&named, &call.target.name, vec![error])
+}
+
+fn run_pipeline(shared: &Shared, call: &Call, new: &mut Value, old: &Value) -> Result<(), Status> {
+    let operation = match call.target.subresource.as_str() {
+        "status" => Operation::UpdateStatus { old },
+        _ => Operation::Update { old },
+    };
+    prepare::default(&call.resource, new);
+    match (operation, call.target.subresource.as_str()) {
+        (Operation::UpdateStatus { .. }, _) => prepare::prepare_status_update(call, new, old)?,
+        (_, "finalize") => super::delete::prepare_finalize(new, old),
+        _ => prepare::prepare_update(call, new, old)?,
+    }
+    shared.admit(call, new, operation)?;
+    prepare::validate(call, new, operation)
+}
+
+/// `None` when the object changed meanwhile.
+async fn store(
+    shared: &Shared,
+    call: &Call,
+    key: &str,
+    entry: &Arc<Entry>,
+    mut new: Value,
+    dry_run: bool,
+) -> Result<Option<Arc<Entry>>, Status> {
+    let resource = &call.resource;
+    versions::to_storage(resource, &mut new);
+    if commit::is_unchanged(&new, entry) {
+        return Ok(Some(Arc::clone(entry)));
+    }
+    let expect = Expect::At(entry.modified);
+    let done = new.is_deleting() && new.finalizers().is_empty() && !super::delete::is_held(resource, &new);
+    let outcome = match (dry_run, done) {
+        (true, _) => return Ok(Some(versions::unsaved_update(entry, &new))),
+        // The answer shows the object as it was at its last stored version, like the real server's.
+        (false, true) => {
+            let shown = versions::unsaved_update(entry, &new);
+            shared.remove(resource, key, expect, &new).await.map(|_| shown)
+        }
+        (false, false) => shared.put(resource, key, expect, &new).await,
+    };
+    match outcome {
+        Ok(entry) => Ok(Some(entry)),
+        Err(WriteError::Conflict { .. }) => Ok(None),
+        Err(error) => Err(commit::storage_failed(&error)),
+    }
+}
