@@ -186,7 +186,7 @@ impl ListFrame {
         }
     }
 
-    fn fill(self, items: impl Iterator<Item = Value>) -> Result<Vec<u8>, Status> {
+    fn fill(self, items: impl Iterator<Item = impl Serialize>) -> Result<Vec<u8>, Status> {
         let mut out = self.prefix.into_bytes();
         for (i, item) in items.enumerate() {
             if i > 0 {

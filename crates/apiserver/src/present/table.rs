@@ -31,8 +31,9 @@ struct Definition {
     priority: i32,
 }
 
-#[derive(Serialize)]
-struct Row {
+/// One object of a table.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
     cells: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<Value>,
@@ -84,8 +85,8 @@ impl<'a> Layout<'a> {
 
     pub(super) const SUFFIX: &'static str = "]}";
 
-    /// One row as JSON.
-    pub(super) fn row(&self, value: Value) -> Value {
+    /// The row of one object.
+    pub(super) fn row(&self, value: Value) -> Row {
         let cells = self.cells(&value);
         let built_in = self.resource.built_in().filter(|_| !self.foreign);
         let conditions = built_in
@@ -96,11 +97,11 @@ impl<'a> Layout<'a> {
             IncludeObject::None if value.pointer(INITIAL_EVENTS_END).is_none() => None,
             IncludeObject::None | IncludeObject::Metadata => Some(partial(self.version, value)),
         };
-        json!(Row {
+        Row {
             cells,
             conditions,
-            object
-        })
+            object,
+        }
     }
 
     fn definitions(&self) -> Vec<Definition> {
