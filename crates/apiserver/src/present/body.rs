@@ -34,7 +34,7 @@ pub(crate) enum Types {
 }
 
 /// The format that a `Content-Type` names; absent means JSON.
-pub(crate) fn content_type(headers: &HeaderMap) -> Result<Encoding, Status> {
+fn content_type(headers: &HeaderMap) -> Result<Encoding, Status> {
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return Ok(Encoding::Json);
     };
