@@ -12,13 +12,18 @@ pub(crate) fn parse_rfc3339(text: &str) -> Option<i64> {
     }
     let zone_at = time.find(['Z', 'z', '+', '-'])?;
     let (clock, zone) = time.split_at(zone_at);
-    let (clock, fraction) = clock.split_once(['.', ',']).map_or((clock, None), |(clock, f)| (clock, Some(f)));
+    let (clock, fraction) = clock
+        .split_once(['.', ','])
+        .map_or((clock, None), |(clock, f)| (clock, Some(f)));
     if fraction.is_some_and(|f| f.is_empty() || !f.bytes().all(|b| b.is_ascii_digit())) {
         return None;
     }
     let mut parts = clock.split(':');
-    let (hour, minute, second) =
-        (number(parts.next()?, 2)?, number(parts.next()?, 2)?, number(parts.next()?, 2)?);
+    let (hour, minute, second) = (
+        number(parts.next()?, 2)?,
+        number(parts.next()?, 2)?,
+        number(parts.next()?, 2)?,
+    );
     if parts.next().is_some() || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
@@ -72,7 +77,11 @@ pub(crate) fn format_rfc3339(seconds: i64) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
@@ -170,14 +179,25 @@ mod tests {
         assert_eq!(parse_rfc3339("1970-01-01T00:00:00Z"), Some(0));
         assert_eq!(parse_rfc3339("2024-02-29T12:30:45.5+02:00"), Some(1_709_202_645));
         assert_eq!(parse_rfc3339("1969-12-31T23:59:59Z"), Some(-1));
-        for bad in ["", "2024-02-30T00:00:00Z", "2024-01-01", "2024-01-01T24:00:00Z", "x"] {
+        for bad in [
+            "",
+            "2024-02-30T00:00:00Z",
+            "2024-01-01",
+            "2024-01-01T24:00:00Z",
+            "x",
+        ] {
             assert_eq!(parse_rfc3339(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn writes_what_it_reads() {
-        for text in ["1970-01-01T00:00:00Z", "2024-02-29T23:59:59Z", "1969-12-31T23:59:59Z", "2000-03-01T00:00:00Z"] {
+        for text in [
+            "1970-01-01T00:00:00Z",
+            "2024-02-29T23:59:59Z",
+            "1969-12-31T23:59:59Z",
+            "2000-03-01T00:00:00Z",
+        ] {
             assert_eq!(format_rfc3339(parse_rfc3339(text).unwrap()), text);
         }
     }

@@ -89,8 +89,10 @@ impl Column {
     pub fn from_json(definition: &Value) -> Result<Column, ColumnError> {
         let text = |key: &str| definition.get(key).and_then(Value::as_str).unwrap_or_default();
         let path = text("jsonPath");
-        let json_path =
-            JsonPath::parse(path).map_err(|source| ColumnError::Path { path: path.to_owned(), source })?;
+        let json_path = JsonPath::parse(path).map_err(|source| ColumnError::Path {
+            path: path.to_owned(),
+            source,
+        })?;
         let kind =
             ColumnType::parse(text("type")).ok_or_else(|| ColumnError::Type(text("type").to_owned()))?;
         let description = match text("description") {
@@ -125,14 +127,18 @@ impl Column {
     /// The cell of `object` at `now`, in seconds since 1970. Null means there is nothing to show.
     #[must_use]
     pub fn cell(&self, object: &Value, now: i64) -> Value {
-        let Some(value) = self.json_path.first(object) else { return Value::Null };
+        let Some(value) = self.json_path.first(object) else {
+            return Value::Null;
+        };
         match (self.kind, value) {
             (ColumnType::String, Value::Null) => "<no value>".into(),
             (ColumnType::String, Value::String(text)) => text.as_str().into(),
             (ColumnType::String, value) => plain(value).into(),
             (ColumnType::Integer, Value::Number(number)) => match number.as_i64() {
                 Some(integer) => integer.into(),
-                None => number.as_f64().map_or(Value::Null, |float| truncate(float).into()),
+                None => number
+                    .as_f64()
+                    .map_or(Value::Null, |float| truncate(float).into()),
             },
             (ColumnType::Number, Value::Number(_)) => value.clone(),
             (ColumnType::Boolean, Value::Bool(_)) => value.clone(),
@@ -142,7 +148,10 @@ impl Column {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "an integer column drops the fraction")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an integer column drops the fraction"
+)]
 fn truncate(number: f64) -> i64 {
     number as i64
 }
@@ -165,35 +174,43 @@ mod tests {
 
     use super::Column;
 
-    fn check(kind: &str, value: Value, expected: Value) {
+    fn check(kind: &str, value: &Value, expected: &Value) {
         let column = Column::from_json(&json!({"name": "C", "type": kind, "jsonPath": ".v"})).unwrap();
-        assert_eq!(column.cell(&json!({"v": value}), 1_000), expected, "{kind} of {value}");
+        assert_eq!(
+            column.cell(&json!({"v": value}), 1_000),
+            *expected,
+            "{kind} of {value}"
+        );
     }
 
     #[test]
     fn shows_values_in_the_type_of_the_column() {
-        check("integer", json!(3), json!(3));
-        check("integer", json!(3.9), json!(3));
-        check("integer", json!("3"), Value::Null);
-        check("number", json!(2.5), json!(2.5));
-        check("number", json!(true), Value::Null);
-        check("boolean", json!(true), json!(true));
-        check("boolean", json!("true"), Value::Null);
-        check("date", json!("1970-01-01T00:10:00Z"), json!("6m40s"));
-        check("date", json!(""), json!("<unknown>"));
-        check("date", json!("soon"), json!("<invalid>"));
-        check("date", json!(5), Value::Null);
+        check("integer", &json!(3), &json!(3));
+        check("integer", &json!(3.9), &json!(3));
+        check("integer", &json!("3"), &Value::Null);
+        check("number", &json!(2.5), &json!(2.5));
+        check("number", &json!(true), &Value::Null);
+        check("boolean", &json!(true), &json!(true));
+        check("boolean", &json!("true"), &Value::Null);
+        check("date", &json!("1970-01-01T00:10:00Z"), &json!("6m40s"));
+        check("date", &json!(""), &json!("<unknown>"));
+        check("date", &json!("soon"), &json!("<invalid>"));
+        check("date", &json!(5), &Value::Null);
     }
 
     #[test]
     fn prints_anything_in_a_text_column() {
-        check("string", json!("a"), json!("a"));
-        check("string", json!(3), json!("3"));
-        check("string", json!(2.5), json!("2.5"));
-        check("string", json!(true), json!("true"));
-        check("string", json!({"b": 1, "a": "<"}), json!(r#"{"a":"\u003c","b":1}"#));
-        check("string", json!([1, 2]), json!("[1,2]"));
-        check("string", Value::Null, json!("<no value>"));
+        check("string", &json!("a"), &json!("a"));
+        check("string", &json!(3), &json!("3"));
+        check("string", &json!(2.5), &json!("2.5"));
+        check("string", &json!(true), &json!("true"));
+        check(
+            "string",
+            &json!({"b": 1, "a": "<"}),
+            &json!(r#"{"a":"\u003c","b":1}"#),
+        );
+        check("string", &json!([1, 2]), &json!("[1,2]"));
+        check("string", &Value::Null, &json!("<no value>"));
     }
 
     #[test]
@@ -205,7 +222,10 @@ mod tests {
     #[test]
     fn describes_itself_by_its_path() {
         let column = Column::from_json(&json!({"name": "C", "type": "string", "jsonPath": ".a"})).unwrap();
-        assert_eq!(column.description, "Custom resource definition column (in JSONPath format): .a");
+        assert_eq!(
+            column.description,
+            "Custom resource definition column (in JSONPath format): .a"
+        );
     }
 
     #[test]

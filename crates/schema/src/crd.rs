@@ -34,7 +34,9 @@ use crate::structural::Type;
 
 /// Fills in what a CRD may leave out: singular, list kind, conversion, webhook port, stored versions.
 pub fn default_crd(crd: &mut Value) {
-    let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
         default_names(names);
     }
@@ -42,14 +44,20 @@ pub fn default_crd(crd: &mut Value) {
     if conversion.is_null() {
         *conversion = json!({"strategy": "None"});
     }
-    if let Some(service) = conversion.pointer_mut("/webhook/clientConfig/service").and_then(Value::as_object_mut) {
+    if let Some(service) = conversion
+        .pointer_mut("/webhook/clientConfig/service")
+        .and_then(Value::as_object_mut)
+    {
         let port = service.entry("port").or_insert(Value::Null);
         if port.is_null() {
             *port = 443.into();
         }
     }
     let storage = storage_version(spec).map(str::to_owned);
-    let stored = crd.pointer("/status/storedVersions").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let stored = crd
+        .pointer("/status/storedVersions")
+        .and_then(Value::as_array)
+        .is_some_and(|list| !list.is_empty());
     if let (false, Some(storage), Some(crd)) = (stored, storage, crd.as_object_mut()) {
         let status = crd.entry("status").or_insert_with(|| Value::Object(Map::new()));
         if let Some(status) = status.as_object_mut() {
@@ -60,7 +68,11 @@ pub fn default_crd(crd: &mut Value) {
 
 fn default_names(names: &mut Map<String, Value>) {
     let text = |names: &Map<String, Value>, key: &str| -> String {
-        names.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        names
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
     let kind = text(names, "kind");
     if text(names, "singular").is_empty() && !kind.is_empty() {
@@ -73,7 +85,9 @@ fn default_names(names: &mut Map<String, Value>) {
 
 fn storage_version(spec: &Map<String, Value>) -> Option<&str> {
     let versions = spec.get("versions")?.as_array()?;
-    let storage = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
+    let storage = versions
+        .iter()
+        .find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
     storage.get("name")?.as_str()
 }
 
@@ -82,11 +96,18 @@ fn storage_version(spec: &Map<String, Value>) -> Option<&str> {
 /// A new CRD starts with a status that only names its storage version. An update keeps the old status, remembers
 /// a storage version that is new, and counts a change of the spec.
 pub fn prepare_crd(new: &mut Value, old: Option<&Value>) {
-    let storage = new.get("spec").and_then(Value::as_object).and_then(storage_version).map(str::to_owned);
+    let storage = new
+        .get("spec")
+        .and_then(Value::as_object)
+        .and_then(storage_version)
+        .map(str::to_owned);
     let generation = match old {
         None => 1,
         Some(old) => {
-            let before = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+            let before = old
+                .pointer("/metadata/generation")
+                .and_then(Value::as_i64)
+                .unwrap_or(0);
             before + i64::from(old.get("spec") != new.get("spec"))
         }
     };
@@ -94,10 +115,16 @@ pub fn prepare_crd(new: &mut Value, old: Option<&Value>) {
     if let Some(metadata) = crd.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("generation".to_owned(), generation.into());
     }
-    let mut status = old.and_then(|old| old.get("status")).cloned().unwrap_or_else(|| json!({}));
+    let mut status = old
+        .and_then(|old| old.get("status"))
+        .cloned()
+        .unwrap_or_else(|| json!({}));
     if let (Some(storage), Some(status)) = (storage, status.as_object_mut()) {
         let stored = status.entry("storedVersions").or_insert_with(|| json!([]));
-        if let Some(stored) = stored.as_array_mut().filter(|stored| !stored.contains(&json!(storage))) {
+        if let Some(stored) = stored
+            .as_array_mut()
+            .filter(|stored| !stored.contains(&json!(storage)))
+        {
             stored.push(storage.into());
         }
     }
@@ -132,22 +159,36 @@ pub fn validate_crd(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let path = FieldPath::root().child("spec");
     let crd = Crd::new(new);
     if crd.too_deep() {
-        return vec![FieldError::invalid(&path.child("versions"), "", "schema nests too deeply")];
+        return vec![FieldError::invalid(
+            &path.child("versions"),
+            "",
+            "schema nests too deeply",
+        )];
     }
     let old_crd = old.map(Crd::new).filter(|old| !old.too_deep());
-    let options = old_crd.as_ref().map_or_else(Options::create, |old| Options::update(&crd, old));
+    let options = old_crd
+        .as_ref()
+        .map_or_else(Options::create, |old| Options::update(&crd, old));
     let mut errors = check_metadata(&crd, old);
     spec::check(&crd, &options, &path, &mut errors);
     if let Some(old) = &old_crd {
         spec::check_update(&crd, old, &options, &path, &mut errors);
     }
     let status = FieldPath::root().child("status");
-    names::check(&crd.status("acceptedNames"), &status.child("acceptedNames"), &mut errors);
+    names::check(
+        &crd.status("acceptedNames"),
+        &status.child("acceptedNames"),
+        &mut errors,
+    );
     spec::check_stored_versions(&crd, &status.child("storedVersions"), &mut errors);
     approval::check(&crd, old_crd.as_ref(), &mut errors);
     if crd.preserve_unknown_fields() && !old_crd.as_ref().is_some_and(Crd::preserve_unknown_fields) {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        errors.push(FieldError::invalid(&path.child("preserveUnknownFields"), true, why));
+        errors.push(FieldError::invalid(
+            &path.child("preserveUnknownFields"),
+            true,
+            why,
+        ));
     }
     errors
 }
@@ -189,7 +230,10 @@ pub fn crd_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let known: Vec<String> = old.map(unrecognized_formats).unwrap_or_default();
     let mut formats = unrecognized_formats(new);
     formats.retain(|format| !known.contains(format));
-    formats.iter().map(|format| format!("unrecognized format {}", skopos_object::quote(format))).collect()
+    formats
+        .iter()
+        .map(|format| format!("unrecognized format {}", skopos_object::quote(format)))
+        .collect()
 }
 
 fn unrecognized_formats(crd: &Value) -> Vec<String> {

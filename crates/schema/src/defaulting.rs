@@ -15,7 +15,9 @@ pub fn default(schema: &Structural, value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (name, property) in &schema.properties {
-                let Some(default) = &property.default else { continue };
+                let Some(default) = &property.default else {
+                    continue;
+                };
                 match map.get_mut(name.as_ref()) {
                     None => {
                         map.insert(name.to_string(), (**default).clone());

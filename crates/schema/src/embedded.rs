@@ -22,9 +22,17 @@ pub fn coerce_embedded(
     root: Root,
     invalid: Invalid,
 ) -> Result<Vec<String>, FieldError> {
-    let mut walk = Coercion { invalid, unknown: Vec::new() };
+    let mut walk = Coercion {
+        invalid,
+        unknown: Vec::new(),
+    };
     if schema.below.embedded || root == Root::Resource {
-        walk.value(schema, schema.embedded || root == Root::Resource, &At::Root, value)?;
+        walk.value(
+            schema,
+            schema.embedded || root == Root::Resource,
+            &At::Root,
+            value,
+        )?;
     }
     walk.unknown.sort_unstable();
     Ok(walk.unknown)
@@ -65,7 +73,9 @@ impl Coercion {
                 }
             }
             Value::Array(items) => {
-                let Some(schema) = schema.items() else { return Ok(()) };
+                let Some(schema) = schema.items() else {
+                    return Ok(());
+                };
                 for (index, item) in items.iter_mut().enumerate() {
                     self.value(schema, schema.embedded, &At::Index(at, index), item)?;
                 }
@@ -88,14 +98,17 @@ impl Coercion {
                 }
             }
         }
-        let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
+        let Some(metadata) = map.get_mut("metadata") else {
+            return Ok(());
+        };
         // Kept for the error message: a failed decode leaves the metadata half done.
         let before = metadata.clone();
         let here = At::Field(at, "metadata");
         match coerce_metadata(metadata, self.invalid) {
             Ok(unknown) => {
                 let prefix = here.bracketed();
-                self.unknown.extend(unknown.into_iter().map(|path| format!("{prefix}.{path}")));
+                self.unknown
+                    .extend(unknown.into_iter().map(|path| format!("{prefix}.{path}")));
                 Ok(())
             }
             Err(_) if self.invalid == Invalid::Drop => Ok(()),
@@ -110,10 +123,22 @@ impl Coercion {
 /// Checks type and metadata of embedded resources.
 ///
 /// [`Root::Resource`] also checks the value itself.
-pub fn validate_embedded(schema: &Structural, path: &FieldPath, value: &Value, root: Root) -> Vec<FieldError> {
+pub fn validate_embedded(
+    schema: &Structural,
+    path: &FieldPath,
+    value: &Value,
+    root: Root,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if schema.below.embedded || root == Root::Resource {
-        check(schema, schema.embedded || root == Root::Resource, path, &At::Root, value, &mut errors);
+        check(
+            schema,
+            schema.embedded || root == Root::Resource,
+            path,
+            &At::Root,
+            value,
+            &mut errors,
+        );
     }
     errors
 }
@@ -138,7 +163,14 @@ fn check(
             for (name, field) in map {
                 match (cursor.seek(name), schema.additional_properties()) {
                     (Some(property), _) => {
-                        check(property, property.embedded, prefix, &At::Field(at, name), field, errors);
+                        check(
+                            property,
+                            property.embedded,
+                            prefix,
+                            &At::Field(at, name),
+                            field,
+                            errors,
+                        );
                     }
                     (None, Some(values)) => {
                         check(values, values.embedded, prefix, &At::Key(at, name), field, errors);
@@ -150,7 +182,14 @@ fn check(
         Value::Array(items) => {
             let Some(schema) = schema.items() else { return };
             for (index, item) in items.iter().enumerate() {
-                check(schema, schema.embedded, prefix, &At::Index(at, index), item, errors);
+                check(
+                    schema,
+                    schema.embedded,
+                    prefix,
+                    &At::Index(at, index),
+                    item,
+                    errors,
+                );
             }
         }
         _ => {}
@@ -169,7 +208,9 @@ fn check_resource(path: &FieldPath, map: &Map<String, Value>, errors: &mut Vec<F
     if let Some(value) = map.get("kind") {
         errors.extend(check_kind(&path.child("kind"), value));
     }
-    let Some(metadata) = map.get("metadata") else { return };
+    let Some(metadata) = map.get("metadata") else {
+        return;
+    };
     let path = path.child("metadata");
     let mut typed = metadata.clone();
     match coerce_metadata(&mut typed, Invalid::Reject) {
@@ -193,7 +234,13 @@ fn check_api_version(path: &FieldPath, value: &Value) -> Option<FieldError> {
         return Some(FieldError::invalid(path, version, "must not be empty"));
     }
     let odd = version.matches('/').count() > 1;
-    odd.then(|| FieldError::invalid(path, version, format!("unexpected GroupVersion string: {version}")))
+    odd.then(|| {
+        FieldError::invalid(
+            path,
+            version,
+            format!("unexpected GroupVersion string: {version}"),
+        )
+    })
 }
 
 fn check_kind(path: &FieldPath, value: &Value) -> Option<FieldError> {
@@ -205,7 +252,10 @@ fn check_kind(path: &FieldPath, value: &Value) -> Option<FieldError> {
     }
     let complaints = dns1035_label(&kind.to_lowercase());
     (!complaints.is_empty()).then(|| {
-        let why = format!("may have mixed case, but should otherwise match: {}", complaints.join(","));
+        let why = format!(
+            "may have mixed case, but should otherwise match: {}",
+            complaints.join(",")
+        );
         FieldError::invalid(path, kind, why)
     })
 }
@@ -214,7 +264,11 @@ fn path_segment(name: &str, check: NameCheck) -> Vec<String> {
     if check == NameCheck::Whole && matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
     }
-    ["/", "%"].iter().filter(|part| name.contains(**part)).map(|part| format!("may not contain '{part}'")).collect()
+    ["/", "%"]
+        .iter()
+        .filter(|part| name.contains(**part))
+        .map(|part| format!("may not contain '{part}'"))
+        .collect()
 }
 
 fn field_path(at: &At<'_>) -> FieldPath {

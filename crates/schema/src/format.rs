@@ -72,7 +72,10 @@ impl Format {
             },
             Some(_) => return None,
         };
-        Some(Format { name: name.into(), kind })
+        Some(Format {
+            name: name.into(),
+            kind,
+        })
     }
 }
 

@@ -93,8 +93,14 @@ impl JsonPath {
     /// # Errors
     /// Returns what is wrong with the text.
     pub fn parse(text: &str) -> Result<JsonPath, JsonPathError> {
-        let inner = text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(text);
-        Ok(JsonPath { source: text.into(), steps: parse::steps(inner, 0)? })
+        let inner = text
+            .strip_prefix('{')
+            .and_then(|inner| inner.strip_suffix('}'))
+            .unwrap_or(text);
+        Ok(JsonPath {
+            source: text.into(),
+            steps: parse::steps(inner, 0)?,
+        })
     }
 
     /// The text this path was parsed from.
@@ -114,7 +120,9 @@ impl JsonPath {
     pub fn first<'v>(&'v self, value: &'v Value) -> Option<&'v Value> {
         let mut at = value;
         for step in &self.steps {
-            let Step::Field(name) = step else { return self.eval(value).first().copied() };
+            let Step::Field(name) = step else {
+                return self.eval(value).first().copied();
+            };
             at = at.as_object()?.get(name.as_ref())?;
         }
         Some(at)
@@ -149,62 +157,77 @@ mod tests {
         })
     }
 
-    fn check(path: &str, expected: Value) {
+    fn check(path: &str, expected: &Value) {
         let object = object();
         let path = JsonPath::parse(path).unwrap();
         let found: Vec<Value> = path.eval(&object).into_iter().cloned().collect();
-        assert_eq!(Value::from(found), expected, "{}", path.as_str());
+        assert_eq!(Value::from(found), *expected, "{}", path.as_str());
         assert_eq!(path.first(&object), path.eval(&object).first().copied());
     }
 
     #[test]
     fn walks_fields() {
-        check(".spec.replicas", json!([3]));
-        check("{.spec.replicas}", json!([3]));
-        check("$.spec.replicas", json!([3]));
-        check("@.spec.replicas", json!([3]));
-        check(".spec.missing.deeper", json!([]));
-        check(r".spec.a\.b", json!(["dotted"]));
-        check(".spec['replicas']", json!([3]));
-        check(".", json!([]));
+        check(".spec.replicas", &json!([3]));
+        check("{.spec.replicas}", &json!([3]));
+        check("$.spec.replicas", &json!([3]));
+        check("@.spec.replicas", &json!([3]));
+        check(".spec.missing.deeper", &json!([]));
+        check(r".spec.a\.b", &json!(["dotted"]));
+        check(".spec['replicas']", &json!([3]));
+        check(".", &json!([]));
     }
 
     #[test]
     fn indexes_and_slices_lists() {
-        check(".spec.list[0]", json!([1]));
-        check(".spec.list[-1]", json!([4]));
-        check(".spec.list[1:3]", json!([2, 3]));
-        check(".spec.list[:2]", json!([1, 2]));
-        check(".spec.list[-2:]", json!([3, 4]));
-        check(".spec.list[0:4:2]", json!([1, 3]));
-        check(".spec.list[*]", json!([1, 2, 3, 4]));
-        check(".spec.list[9]", json!([]));
-        check(".spec.replicas[0]", json!([]));
-        check(".spec.list[0,2]", json!([1, 3]));
+        check(".spec.list[0]", &json!([1]));
+        check(".spec.list[-1]", &json!([4]));
+        check(".spec.list[1:3]", &json!([2, 3]));
+        check(".spec.list[:2]", &json!([1, 2]));
+        check(".spec.list[-2:]", &json!([3, 4]));
+        check(".spec.list[0:4:2]", &json!([1, 3]));
+        check(".spec.list[*]", &json!([1, 2, 3, 4]));
+        check(".spec.list[9]", &json!([]));
+        check(".spec.replicas[0]", &json!([]));
+        check(".spec.list[0,2]", &json!([1, 3]));
     }
 
     #[test]
     fn filters_lists() {
-        check(r#".status.conditions[?(@.type=="Ready")].status"#, json!(["True"]));
-        check(r#".status.conditions[?(@.type == 'Live')].status"#, json!(["False"]));
-        check(".status.conditions[?(@.type!='Ready')].type", json!(["Live"]));
-        check(".status.conditions[?(@.n==1)].type", json!(["Ready"]));
-        check(".status.conditions[?(@.type)].type", json!(["Ready", "Live"]));
-        check(".status.conditions[?(@.nope)].type", json!([]));
-        check(".spec.list[?(@>2)]", json!([3, 4]));
-        check(".spec.list[?(@<=2)]", json!([1, 2]));
+        check(
+            r#".status.conditions[?(@.type=="Ready")].status"#,
+            &json!(["True"]),
+        );
+        check(
+            r#".status.conditions[?(@.type == 'Live')].status"#,
+            &json!(["False"]),
+        );
+        check(".status.conditions[?(@.type!='Ready')].type", &json!(["Live"]));
+        check(".status.conditions[?(@.n==1)].type", &json!(["Ready"]));
+        check(".status.conditions[?(@.type)].type", &json!(["Ready", "Live"]));
+        check(".status.conditions[?(@.nope)].type", &json!([]));
+        check(".spec.list[?(@>2)]", &json!([3, 4]));
+        check(".spec.list[?(@<=2)]", &json!([1, 2]));
     }
 
     #[test]
     fn expands_wildcards_and_recursion() {
-        check(".spec.names[*].n", json!(["x", "y"]));
-        check(".status.conditions.*.type", json!(["Ready", "Live"]));
-        check("..n", json!(["x", "y", 1, 2]));
+        check(".spec.names[*].n", &json!(["x", "y"]));
+        check(".status.conditions.*.type", &json!(["Ready", "Live"]));
+        check("..n", &json!(["x", "y", 1, 2]));
     }
 
     #[test]
     fn refuses_what_is_no_path() {
-        for bad in [".spec[", ".spec[?(@.a=='b']", ".spec['a", "range", ".a[b]", "....a", ".a[?(@.b==\"x)]", "#"] {
+        for bad in [
+            ".spec[",
+            ".spec[?(@.a=='b']",
+            ".spec['a",
+            "range",
+            ".a[b]",
+            "....a",
+            ".a[?(@.b==\"x)]",
+            "#",
+        ] {
             assert!(JsonPath::parse(bad).is_err(), "{bad}");
         }
     }

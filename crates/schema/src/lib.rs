@@ -25,7 +25,9 @@ pub use crate::{
     embedded::{coerce_embedded, validate_embedded},
     jsonpath::{JsonPath, JsonPathError},
     listtype::validate_list_types,
-    metadata::{Invalid, MetadataError, NameCheck, coerce_metadata, validate_object_meta, validate_object_meta_update},
+    metadata::{
+        Invalid, MetadataError, NameCheck, coerce_metadata, validate_object_meta, validate_object_meta_update,
+    },
     parse::SchemaError,
     prune::{Root, prune, prune_nulls},
     scale::{Replicas, Scale, ScalePathError},

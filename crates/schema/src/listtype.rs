@@ -86,13 +86,18 @@ fn map_list(schema: &Structural, at: &At<'_>, items: &[Value], errors: &mut Vec<
         }
     };
     for index in duplicates {
-        errors.push(FieldError::duplicate(&path(at, index), identity(schema.keys(), &items[index])));
+        errors.push(FieldError::duplicate(
+            &path(at, index),
+            identity(schema.keys(), &items[index]),
+        ));
     }
 }
 
 /// The keys of an item that it has.
 fn identity(keys: &[Box<str>], item: &Value) -> Value {
-    let present = keys.iter().filter_map(|key| Some((key.to_string(), item.get(key.as_ref())?.clone())));
+    let present = keys
+        .iter()
+        .filter_map(|key| Some((key.to_string(), item.get(key.as_ref())?.clone())));
     Value::Object(present.collect())
 }
 

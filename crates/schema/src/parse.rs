@@ -32,6 +32,7 @@ pub enum SchemaError {
 }
 
 type Object = Map<String, Value>;
+type Properties = Box<[(Box<str>, Structural)]>;
 
 impl Structural {
     /// Compiles a schema as found in `spec.versions[*].schema.openAPIV3Schema`.
@@ -91,7 +92,10 @@ fn summarise(node: &Structural) -> Below {
         rules: !node.rules().is_empty(),
     };
     let children = node.properties.iter().map(|(_, child)| child);
-    for child in children.chain(node.items.as_deref()).chain(node.additional_properties()) {
+    for child in children
+        .chain(node.items.as_deref())
+        .chain(node.additional_properties())
+    {
         below.defaults |= child.below.defaults;
         below.list_types |= child.below.list_types;
         below.embedded |= child.below.embedded;
@@ -101,8 +105,16 @@ fn summarise(node: &Structural) -> Below {
 }
 
 fn reject_unsupported(s: &Object) -> Result<(), SchemaError> {
-    let nonempty_text = |key| s.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    let nonempty_map = |key| s.get(key).and_then(Value::as_object).is_some_and(|map| !map.is_empty());
+    let nonempty_text = |key| {
+        s.get(key)
+            .and_then(Value::as_str)
+            .is_some_and(|text| !text.is_empty())
+    };
+    let nonempty_map = |key| {
+        s.get(key)
+            .and_then(Value::as_object)
+            .is_some_and(|map| !map.is_empty())
+    };
     for (key, name) in [("id", "id"), ("$schema", "schema"), ("$ref", "$ref")] {
         if nonempty_text(key) {
             return Err(SchemaError::Unsupported(name));
@@ -160,11 +172,15 @@ fn map_type(s: &Object) -> Result<Option<MapType>, SchemaError> {
     }))
 }
 
-fn properties(s: &Object, depth: usize) -> Result<Box<[(Box<str>, Structural)]>, SchemaError> {
-    let Some(value) = present(s, "properties") else { return Ok(Box::default()) };
+fn properties(s: &Object, depth: usize) -> Result<Properties, SchemaError> {
+    let Some(value) = present(s, "properties") else {
+        return Ok(Box::default());
+    };
     let map = value.as_object().ok_or(SchemaError::Malformed("properties"))?;
     // JSON objects iterate in the byte order of their keys, which is the order `Structural` needs.
-    map.iter().map(|(name, schema)| Ok((name.as_str().into(), child(schema, "properties", depth)?))).collect()
+    map.iter()
+        .map(|(name, schema)| Ok((name.as_str().into(), child(schema, "properties", depth)?)))
+        .collect()
 }
 
 fn items(s: &Object, depth: usize) -> Result<Option<Box<Structural>>, SchemaError> {
@@ -180,7 +196,11 @@ fn additional(s: &Object, depth: usize) -> Result<Additional, SchemaError> {
     match present(s, "additionalProperties") {
         None => Ok(Additional::Unset),
         Some(Value::Bool(allowed)) => Ok(Additional::Bool(*allowed)),
-        Some(schema) => Ok(Additional::Schema(Box::new(child(schema, "additionalProperties", depth)?))),
+        Some(schema) => Ok(Additional::Schema(Box::new(child(
+            schema,
+            "additionalProperties",
+            depth,
+        )?))),
     }
 }
 
@@ -268,12 +288,12 @@ fn logic(s: &Object, depth: usize) -> Result<Option<Box<Logic>>, SchemaError> {
         all_of: branches("allOf")?,
         any_of: branches("anyOf")?,
         one_of: branches("oneOf")?,
-        not: present(s, "not").map(|schema| child(schema, "not", depth).map(Box::new)).transpose()?,
+        not: present(s, "not")
+            .map(|schema| child(schema, "not", depth).map(Box::new))
+            .transpose()?,
     };
-    let idle = logic.all_of.is_empty()
-        && logic.any_of.is_empty()
-        && logic.one_of.is_empty()
-        && logic.not.is_none();
+    let idle =
+        logic.all_of.is_empty() && logic.any_of.is_empty() && logic.one_of.is_empty() && logic.not.is_none();
     Ok((!idle).then(|| Box::new(logic)))
 }
 
@@ -282,9 +302,10 @@ fn extras(s: &Object) -> Result<Option<Box<Extras>>, SchemaError> {
     const RULES: &str = "x-kubernetes-validations";
     let rules = match present(s, RULES) {
         None => Box::default(),
-        Some(Value::Array(list)) => {
-            list.iter().map(|item| rule(item.as_object().ok_or(SchemaError::Malformed(RULES))?)).collect::<Result<_, _>>()?
-        }
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|item| rule(item.as_object().ok_or(SchemaError::Malformed(RULES))?))
+            .collect::<Result<_, _>>()?,
         Some(_) => return Err(SchemaError::Malformed(RULES)),
     };
     let extras = Extras { list_map_keys, rules };
@@ -325,19 +346,24 @@ fn boolean(s: &Object, key: &'static str) -> Result<bool, SchemaError> {
 }
 
 fn float(s: &Object, key: &'static str) -> Result<Option<f64>, SchemaError> {
-    present(s, key).map(|value| value.as_f64().ok_or(SchemaError::Malformed(key))).transpose()
+    present(s, key)
+        .map(|value| value.as_f64().ok_or(SchemaError::Malformed(key)))
+        .transpose()
 }
 
 fn integer(s: &Object, key: &'static str) -> Result<Option<i64>, SchemaError> {
-    present(s, key).map(|value| value.as_i64().ok_or(SchemaError::Malformed(key))).transpose()
+    present(s, key)
+        .map(|value| value.as_i64().ok_or(SchemaError::Malformed(key)))
+        .transpose()
 }
 
 fn strings(s: &Object, key: &'static str) -> Result<Box<[Box<str>]>, SchemaError> {
     match present(s, key) {
         None => Ok(Box::default()),
-        Some(Value::Array(list)) => {
-            list.iter().map(|item| Ok(item.as_str().ok_or(SchemaError::Malformed(key))?.into())).collect()
-        }
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|item| Ok(item.as_str().ok_or(SchemaError::Malformed(key))?.into()))
+            .collect(),
         Some(_) => Err(SchemaError::Malformed(key)),
     }
 }

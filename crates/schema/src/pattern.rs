@@ -4,9 +4,13 @@
 //! repetition that is none is a literal, classes do not nest, and Go refuses what it does not know with its
 //! own words, which users see.
 
+mod class;
+
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
+
+use self::class::{class_item, escaped_char, perl_class, push_literal, unicode_class};
 
 /// Bounds what one pattern may cost to compile and keep.
 const MAX_PROGRAM_BYTES: usize = 4 << 20;
@@ -23,7 +27,10 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(crate) fn new(source: &str) -> Self {
-        Pattern { source: source.into(), compiled: OnceLock::new() }
+        Pattern {
+            source: source.into(),
+            compiled: OnceLock::new(),
+        }
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -64,7 +71,14 @@ fn fail(what: &str, part: &str) -> String {
 /// # Errors
 /// Returns the text of Go's `regexp.Compile` error.
 pub(crate) fn translate(source: &str) -> Result<String, String> {
-    let mut t = Translator { source, rest: source, out: String::new(), depth: 0, atom: false, repeat: None };
+    let mut t = Translator {
+        source,
+        rest: source,
+        out: String::new(),
+        depth: 0,
+        atom: false,
+        repeat: None,
+    };
     while let Some(c) = t.rest.chars().next() {
         t.step(c)?;
     }
@@ -92,7 +106,10 @@ impl<'p> Translator<'p> {
             '(' if self.rest.starts_with("(?") => return self.perl_group(),
             '(' => self.open("(", 1)?,
             ')' => {
-                self.depth = self.depth.checked_sub(1).ok_or_else(|| fail("unexpected )", self.source))?;
+                self.depth = self
+                    .depth
+                    .checked_sub(1)
+                    .ok_or_else(|| fail("unexpected )", self.source))?;
                 self.emit(")", 1, true);
             }
             '|' => self.emit("|", 1, false),
@@ -173,9 +190,17 @@ impl<'p> Translator<'p> {
 
     fn perl_group(&mut self) -> Result<(), String> {
         let rest = self.rest;
-        let named = if rest.starts_with("(?P<") { Some(4) } else if rest.starts_with("(?<") { Some(3) } else { None };
+        let named = if rest.starts_with("(?P<") {
+            Some(4)
+        } else if rest.starts_with("(?<") {
+            Some(3)
+        } else {
+            None
+        };
         if let Some(start) = named {
-            let Some(end) = rest.find('>') else { return Err(fail("invalid named capture", rest)) };
+            let Some(end) = rest.find('>') else {
+                return Err(fail("invalid named capture", rest));
+            };
             let name = &rest[start..end];
             let word = |c: char| c == '_' || c.is_ascii_alphanumeric();
             if name.is_empty() || !name.chars().all(word) {
@@ -226,7 +251,11 @@ impl<'p> Translator<'p> {
             }
             _ => match perl_class(c) {
                 Some((negated, set)) => {
-                    let class = if negated { format!("[^{set}]") } else { format!("[{set}]") };
+                    let class = if negated {
+                        format!("[^{set}]")
+                    } else {
+                        format!("[{set}]")
+                    };
                     self.emit(&class, 2, true);
                 }
                 None => {
@@ -258,138 +287,6 @@ impl<'p> Translator<'p> {
         self.rest = &rest[1..];
         self.atom = true;
         Ok(())
-    }
-}
-
-/// Translates one item of a character class and returns what follows it.
-fn class_item<'p>(out: &mut String, rest: &'p str, missing: impl Fn() -> String) -> Result<&'p str, String> {
-    if let Some(end) = rest.strip_prefix("[:").and_then(|tail| tail.find(":]")) {
-        let name = &rest[..end + 4];
-        const POSIX: [&str; 14] = [
-            "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
-            "upper", "word", "xdigit",
-        ];
-        if !POSIX.contains(&name[2..end + 2].trim_start_matches('^')) {
-            return Err(fail("invalid character class range", name));
-        }
-        out.push_str(name);
-        return Ok(&rest[name.len()..]);
-    }
-    if rest.starts_with(r"\p") || rest.starts_with(r"\P") {
-        let (class, consumed) = unicode_class(rest)?;
-        out.push_str(&class);
-        return Ok(&rest[consumed..]);
-    }
-    if let Some((negated, set)) = rest.strip_prefix('\\').and_then(|tail| perl_class(tail.chars().next()?)) {
-        out.push_str(&if negated { format!("[^{set}]") } else { set.to_owned() });
-        return Ok(&rest[2..]);
-    }
-    let (low, after) = class_char(rest, &missing)?;
-    push_literal(out, low);
-    let Some(tail) = after.strip_prefix('-').filter(|tail| !tail.starts_with(']')) else { return Ok(after) };
-    if tail.is_empty() {
-        return Ok(after);
-    }
-    let (high, after) = class_char(tail, &missing)?;
-    if high < low {
-        return Err(fail("invalid character class range", &rest[..rest.len() - after.len()]));
-    }
-    out.push('-');
-    push_literal(out, high);
-    Ok(after)
-}
-
-fn class_char<'p>(rest: &'p str, missing: &impl Fn() -> String) -> Result<(char, &'p str), String> {
-    match rest.chars().next() {
-        None => Err(missing()),
-        Some('\\') => escaped_char(rest).map(|(c, consumed)| (c, &rest[consumed..])),
-        Some(c) => Ok((c, &rest[c.len_utf8()..])),
-    }
-}
-
-/// Reads a backslash escape that stands for one character, and how long it is.
-fn escaped_char(rest: &str) -> Result<(char, usize), String> {
-    let mut chars = rest.char_indices().skip(1);
-    let Some((_, c)) = chars.next() else {
-        return Err(fail("trailing backslash at end of expression", ""));
-    };
-    let invalid = || fail("invalid escape sequence", &rest[..1 + c.len_utf8()]);
-    match c {
-        '0'..='7' => {
-            let digits = rest[1..].chars().take(3).take_while(|c| c.is_digit(8)).count();
-            if c != '0' && digits == 1 {
-                return Err(invalid());
-            }
-            let code = u32::from_str_radix(&rest[1..=digits], 8).map_err(|_| invalid())?;
-            Ok((char::from_u32(code).ok_or_else(invalid)?, 1 + digits))
-        }
-        'x' => {
-            let tail = &rest[2..];
-            let (digits, consumed) = match tail.strip_prefix('{').and_then(|tail| tail.find('}')) {
-                Some(end) => (&tail[1..=end], 2 + end + 2),
-                None => (tail.get(..2).ok_or_else(invalid)?, 4),
-            };
-            let code = u32::from_str_radix(digits, 16).map_err(|_| invalid())?;
-            Ok((char::from_u32(code).ok_or_else(invalid)?, consumed))
-        }
-        'a' => Ok(('\u{7}', 2)),
-        'f' => Ok(('\u{c}', 2)),
-        'n' => Ok(('\n', 2)),
-        'r' => Ok(('\r', 2)),
-        't' => Ok(('\t', 2)),
-        'v' => Ok(('\u{b}', 2)),
-        _ if c.is_ascii() && !c.is_ascii_alphanumeric() => Ok((c, 2)),
-        _ => Err(invalid()),
-    }
-}
-
-fn unicode_class(rest: &str) -> Result<(String, usize), String> {
-    let mut negated = rest.starts_with(r"\P");
-    let tail = &rest[2..];
-    let (name, consumed) = match tail.chars().next() {
-        Some('{') => match tail.find('}') {
-            Some(end) => (&tail[1..end], 2 + end + 1),
-            None => return Err(fail("invalid character class range", rest)),
-        },
-        Some(c) => (&tail[..c.len_utf8()], 2 + c.len_utf8()),
-        None => return Err(fail("invalid character class range", rest)),
-    };
-    let plain = match name.strip_prefix('^') {
-        Some(plain) => {
-            negated = !negated;
-            plain
-        }
-        None => name,
-    };
-    let class = if plain == "Any" {
-        r"[\x{0}-\x{10FFFF}]".to_owned()
-    } else {
-        format!(r"\{}{{{plain}}}", if negated { 'P' } else { 'p' })
-    };
-    if Regex::new(&class).is_err() {
-        return Err(fail("invalid character class range", &rest[..consumed]));
-    }
-    Ok((class, consumed))
-}
-
-fn perl_class(c: char) -> Option<(bool, &'static str)> {
-    Some(match c {
-        'd' => (false, "0-9"),
-        'D' => (true, "0-9"),
-        's' => (false, r"\t\n\x{C}\r\x{20}"),
-        'S' => (true, r"\t\n\x{C}\r\x{20}"),
-        'w' => (false, "0-9A-Za-z_"),
-        'W' => (true, "0-9A-Za-z_"),
-        _ => return None,
-    })
-}
-
-/// Writes a character so that it means itself inside and outside of classes.
-fn push_literal(out: &mut String, c: char) {
-    if c.is_alphanumeric() || c == '_' {
-        out.push(c);
-    } else {
-        out.push_str(&format!(r"\x{{{:X}}}", u32::from(c)));
     }
 }
 
@@ -433,7 +330,11 @@ mod tests {
     }
 
     fn check_error(pattern: &str, expected: &str) {
-        assert_eq!(compile(pattern).unwrap_err(), format!("error parsing regexp: {expected}"), "{pattern}");
+        assert_eq!(
+            compile(pattern).unwrap_err(),
+            format!("error parsing regexp: {expected}"),
+            "{pattern}"
+        );
     }
 
     #[test]

@@ -41,7 +41,9 @@ impl Scale {
     pub fn from_json(scale: &Value) -> Option<Scale> {
         let path = |key: &str| {
             let source = scale.get(key).and_then(Value::as_str)?;
-            Some(Path { source: source.to_owned() })
+            Some(Path {
+                source: source.to_owned(),
+            })
         };
         Some(Scale {
             spec_replicas: path("specReplicasPath")?,
@@ -67,10 +69,15 @@ impl Scale {
     /// # Errors
     /// Fails if the path leads to something that is no text.
     pub fn selector<'v>(&self, object: &'v Value) -> Result<Option<&'v str>, ScalePathError> {
-        let Some(path) = &self.label_selector else { return Ok(None) };
+        let Some(path) = &self.label_selector else {
+            return Ok(None);
+        };
         match path.find(object)? {
             None => Ok(None),
-            Some(value) => value.as_str().map(Some).ok_or_else(|| path.error(value, "string")),
+            Some(value) => value
+                .as_str()
+                .map(Some)
+                .ok_or_else(|| path.error(value, "string")),
         }
     }
 
@@ -85,7 +92,9 @@ impl Scale {
             if !at.is_object() {
                 return Err(path.error(at, "map[string]interface{}"));
             }
-            let Some(map) = at.as_object_mut() else { return Ok(()) };
+            let Some(map) = at.as_object_mut() else {
+                return Ok(());
+            };
             at = map.entry(name).or_insert_with(|| Value::Object(Map::new()));
         }
         *at = replicas.into();
@@ -119,9 +128,11 @@ impl Scale {
         let path = FieldPath::root().child(self.replicas_path(which));
         match self.replicas(which, object) {
             Err(error) => Some(FieldError::invalid(&path, 0, error.to_string())),
-            Ok(Some(count)) if count < 0 => {
-                Some(FieldError::invalid(&path, count, "should be a non-negative integer"))
-            }
+            Ok(Some(count)) if count < 0 => Some(FieldError::invalid(
+                &path,
+                count,
+                "should be a non-negative integer",
+            )),
             Ok(Some(count)) if count > i64::from(i32::MAX) => {
                 let why = format!("should be less than or equal to {}", i32::MAX);
                 Some(FieldError::invalid(&path, count, why))
@@ -191,7 +202,10 @@ fn go_value(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
-            let fields: Vec<String> = map.iter().map(|(name, value)| format!("{name}:{}", go_value(value))).collect();
+            let fields: Vec<String> = map
+                .iter()
+                .map(|(name, value)| format!("{name}:{}", go_value(value)))
+                .collect();
             format!("map[{}]", fields.join(" "))
         }
         Value::String(text) => text.clone(),
@@ -215,25 +229,31 @@ mod tests {
         .unwrap()
     }
 
-    fn check(object: Value, expected: &[&str]) {
-        let errors = scale().validate(Replicas::Spec, &object);
-        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+    fn check(object: &Value, expected: &[&str]) {
+        let errors = scale().validate(Replicas::Spec, object);
+        assert_eq!(
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            expected
+        );
     }
 
     #[test]
     fn accepts_missing_and_small_counts() {
-        check(json!({}), &[]);
-        check(json!({"spec": {"replicas": 3}, "status": {"replicas": 0, "selector": "a=b"}}), &[]);
+        check(&json!({}), &[]);
+        check(
+            &json!({"spec": {"replicas": 3}, "status": {"replicas": 0, "selector": "a=b"}}),
+            &[],
+        );
     }
 
     #[test]
     fn refuses_counts_out_of_range() {
         check(
-            json!({"spec": {"replicas": -1}}),
+            &json!({"spec": {"replicas": -1}}),
             &[".spec.replicas: Invalid value: -1: should be a non-negative integer"],
         );
         check(
-            json!({"status": {"replicas": 4_294_967_296_i64}}),
+            &json!({"status": {"replicas": 4_294_967_296_i64}}),
             &[".status.replicas: Invalid value: 4294967296: should be less than or equal to 2147483647"],
         );
     }
@@ -241,12 +261,16 @@ mod tests {
     #[test]
     fn refuses_values_of_the_wrong_type() {
         check(
-            json!({"spec": {"replicas": "x"}}),
-            &[".spec.replicas: Invalid value: 0: .spec.replicas accessor error: x is of the type string, expected int64"],
+            &json!({"spec": {"replicas": "x"}}),
+            &[
+                ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: x is of the type string, expected int64",
+            ],
         );
         check(
-            json!({"status": {"selector": 5}}),
-            &[".status.selector: Invalid value: \"\": .status.selector accessor error: 5 is of the type int64, expected string"],
+            &json!({"status": {"selector": 5}}),
+            &[
+                ".status.selector: Invalid value: \"\": .status.selector accessor error: 5 is of the type int64, expected string",
+            ],
         );
     }
 

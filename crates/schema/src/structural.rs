@@ -165,13 +165,18 @@ impl Structural {
     /// The schema of a named property.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&Structural> {
-        let at = self.properties.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
+        let at = self
+            .properties
+            .binary_search_by(|(known, _)| known.as_ref().cmp(name))
+            .ok()?;
         Some(&self.properties[at].1)
     }
 
     /// All named properties in order of their names.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &Structural)> {
-        self.properties.iter().map(|(name, schema)| (name.as_ref(), schema))
+        self.properties
+            .iter()
+            .map(|(name, schema)| (name.as_ref(), schema))
     }
 
     /// The schema of array items.
@@ -293,7 +298,9 @@ pub(crate) struct Cursor<'s> {
 
 impl<'s> Cursor<'s> {
     pub(crate) fn new(schema: &'s Structural) -> Self {
-        Cursor { rest: &schema.properties }
+        Cursor {
+            rest: &schema.properties,
+        }
     }
 
     /// Returns the schema of `name`. Names must be asked for in ascending order.

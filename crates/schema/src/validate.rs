@@ -40,14 +40,20 @@ use crate::structural::{Additional, Checks, Cursor, ListType, Structural, Type};
 /// # Ok::<(), skopos_schema::SchemaError>(())
 /// ```
 pub fn validate(schema: &Structural, path: &FieldPath, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut run = Run { faults: Faults::default(), types: Types::Served };
+    let mut run = Run {
+        faults: Faults::default(),
+        types: Types::Served,
+    };
     run.value(schema, &At::Root, new, old);
     run.faults.into_field_errors(path)
 }
 
 /// Checks the default of a schema node. Int-or-string is not a type there, as in kube-apiserver.
 pub(crate) fn validate_default(schema: &Structural, path: &FieldPath, value: &Value) -> Vec<FieldError> {
-    let mut run = Run { faults: Faults::default(), types: Types::Declared };
+    let mut run = Run {
+        faults: Faults::default(),
+        types: Types::Declared,
+    };
     run.value(schema, &At::Root, value, None);
     run.faults.into_field_errors(path)
 }
@@ -169,7 +175,8 @@ impl Run {
         let sequence = matches!(actual, Type::String | Type::Array);
         if let Some(format) = schema.checks.as_ref().and_then(|checks| checks.format.as_ref()) {
             if !sequence && !fits && actual_format != &*format.name {
-                self.faults.push(|| Fault::wrong_type(at, &format.name, actual_format));
+                self.faults
+                    .push(|| Fault::wrong_type(at, &format.name, actual_format));
                 return 0;
             }
             // A text format takes lists for texts: so does kube-apiserver.
@@ -178,7 +185,8 @@ impl Run {
             }
         }
         if !fits {
-            self.faults.push(|| Fault::wrong_type(at, &names(), actual.as_str()));
+            self.faults
+                .push(|| Fault::wrong_type(at, &names(), actual.as_str()));
             return 0;
         }
         1
@@ -215,7 +223,12 @@ impl Run {
                 self.faults.push(|| Fault::invalid(at, text.into(), &why()));
             }
             Err(error) => {
-                let why = || format!("should match '{}, but pattern is invalid: {error}'", pattern.source());
+                let why = || {
+                    format!(
+                        "should match '{}, but pattern is invalid: {error}'",
+                        pattern.source()
+                    )
+                };
                 self.faults.push(|| Fault::invalid(at, text.into(), &why()));
             }
         }
@@ -231,13 +244,17 @@ impl Run {
     ) -> u32 {
         let mut matched = 0;
         if let Some(item_schema) = schema.items() {
-            let by_key = old.and_then(Value::as_array).filter(|_| schema.list_type == Some(ListType::Map));
+            let by_key = old
+                .and_then(Value::as_array)
+                .filter(|_| schema.list_type == Some(ListType::Map));
             for (index, item) in items.iter().enumerate() {
                 let old_item = by_key.and_then(|old| ratchet::find_item(schema, old, item));
                 matched += self.value(item_schema, &At::Index(at, index), item, old_item);
             }
         }
-        let Some(limits) = checks.and_then(|checks| checks.limits.as_deref()) else { return matched };
+        let Some(limits) = checks.and_then(|checks| checks.limits.as_deref()) else {
+            return matched;
+        };
         let size = i64::try_from(items.len()).unwrap_or(i64::MAX);
         if let Some(min) = limits.min_items.filter(|min| size < *min) {
             self.faults
@@ -247,7 +264,8 @@ impl Run {
             self.faults.push(|| Fault::too_many(at, size, max, "items"));
         }
         if limits.unique_items && has_repetition(items) {
-            self.faults.push(|| Fault::invalid(at, "".into(), "shouldn't contain duplicates"));
+            self.faults
+                .push(|| Fault::invalid(at, "".into(), "shouldn't contain duplicates"));
         }
         matched
     }
@@ -265,7 +283,9 @@ impl Run {
         let mut matched = self.additional_fields(schema, at, map, old);
         let mut cursor = Cursor::new(schema);
         for (name, field) in map {
-            let Some(property) = cursor.seek(name) else { continue };
+            let Some(property) = cursor.seek(name) else {
+                continue;
+            };
             // A version change is not visible in old and new, so the root's type is never forgiven.
             let type_meta = matches!(at, At::Root) && matches!(name.as_str(), "apiVersion" | "kind");
             let old_field = old.filter(|_| !type_meta).and_then(|old| old.get(name));
@@ -308,7 +328,9 @@ impl Run {
     }
 
     fn property_count(&mut self, checks: Option<&Checks>, at: &At<'_>, size: usize) {
-        let Some(limits) = checks.and_then(|checks| checks.limits.as_deref()) else { return };
+        let Some(limits) = checks.and_then(|checks| checks.limits.as_deref()) else {
+            return;
+        };
         let size = i64::try_from(size).unwrap_or(i64::MAX);
         if let Some(min) = limits.min_properties.filter(|min| size < *min) {
             let why = format!("should have at least {min} properties");
@@ -320,9 +342,16 @@ impl Run {
     }
 
     fn enumeration(&mut self, checks: Option<&Checks>, at: &At<'_>, value: &Value) {
-        let Some(checks) = checks.filter(|checks| !checks.enumeration.is_empty()) else { return };
-        if !checks.enumeration.iter().any(|allowed| number::equal_when_converted(value, allowed)) {
-            self.faults.push(|| Fault::not_supported(at, value, &checks.enumeration));
+        let Some(checks) = checks.filter(|checks| !checks.enumeration.is_empty()) else {
+            return;
+        };
+        if !checks
+            .enumeration
+            .iter()
+            .any(|allowed| number::equal_when_converted(value, allowed))
+        {
+            self.faults
+                .push(|| Fault::not_supported(at, value, &checks.enumeration));
         }
     }
 }

@@ -4,6 +4,8 @@
 //! answered: the errors, or the value it stored, and the fields it did not know. Fields of one object come in
 //! any order from the server, so messages are compared as a set.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use serde_json::{Value, json};
 use skopos_object::FieldPath;
 use skopos_schema::{
@@ -39,8 +41,12 @@ fn admit(schema: &Structural, object: &mut Value, old: Option<&Value>) -> (Vec<S
 }
 
 fn sorted(list: &Value) -> Vec<String> {
-    let mut texts: Vec<String> =
-        list.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect();
+    let mut texts: Vec<String> = list
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|text| text.as_str().unwrap().to_owned())
+        .collect();
     texts.sort();
     texts
 }
@@ -59,10 +65,19 @@ fn check(case: &Value) -> Option<String> {
     let name = &case["name"];
     let expected = sorted(&case["errors"]);
     if errors != expected {
-        return Some(format!("{name} {}:\n  said     {errors:#?}\n  expected {expected:#?}", case["value"]));
+        return Some(format!(
+            "{name} {}:\n  said     {errors:#?}\n  expected {expected:#?}",
+            case["value"]
+        ));
     }
-    if expected.is_empty() && new["spec"].get("v") != case.get("result").filter(|_| case.get("gone").is_none()) {
-        return Some(format!("{name}: stored {}, expected {:?}", new["spec"], case.get("result")));
+    if expected.is_empty()
+        && new["spec"].get("v") != case.get("result").filter(|_| case.get("gone").is_none())
+    {
+        return Some(format!(
+            "{name}: stored {}, expected {:?}",
+            new["spec"],
+            case.get("result")
+        ));
     }
     // A server that could not decode the object does not list unknown fields.
     let decoded = !expected.iter().any(|error| error.starts_with("400 "));
@@ -77,7 +92,13 @@ fn replay(cases: &str) {
     let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
     assert!(!cases.is_empty());
     let failures: Vec<String> = cases.iter().filter_map(check).collect();
-    assert!(failures.is_empty(), "{} of {} differ:\n{}", failures.len(), cases.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {} differ:\n{}",
+        failures.len(),
+        cases.len(),
+        failures.join("\n")
+    );
 }
 
 #[test]

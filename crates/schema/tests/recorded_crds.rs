@@ -4,6 +4,8 @@
 //! that the server answered, in its order where it has one. Where the server shows its internal structures as the
 //! bad value, the recording has the user's JSON instead.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use serde_json::Value;
 use skopos_schema::crd::{crd_warnings, default_crd, prepare_crd, validate_crd};
 
@@ -15,11 +17,18 @@ fn check(case: &Value) -> Option<String> {
     let mut errors: Vec<String> = validate_crd(&crd, old).iter().map(ToString::to_string).collect();
     errors.sort();
     errors.dedup();
-    let mut expected: Vec<String> =
-        case["errors"].as_array().unwrap().iter().map(|error| error.as_str().unwrap().to_owned()).collect();
+    let mut expected: Vec<String> = case["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| error.as_str().unwrap().to_owned())
+        .collect();
     expected.sort();
     if errors != expected {
-        return Some(format!("{}:\n  said     {errors:#?}\n  expected {expected:#?}", case["name"]));
+        return Some(format!(
+            "{}:\n  said     {errors:#?}\n  expected {expected:#?}",
+            case["name"]
+        ));
     }
     let defaulted = case.get("defaulted")?;
     let same = defaulted["spec"]["names"] == crd["spec"]["names"]
@@ -32,7 +41,13 @@ fn replay(cases: &str) {
     let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
     assert!(!cases.is_empty());
     let failures: Vec<String> = cases.iter().filter_map(check).collect();
-    assert!(failures.is_empty(), "{} of {} differ:\n{}", failures.len(), cases.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {} differ:\n{}",
+        failures.len(),
+        cases.len(),
+        failures.join("\n")
+    );
 }
 
 #[test]
@@ -77,7 +92,10 @@ fn warns_of_formats_that_nobody_checks_once() {
             "type": "object", "properties": {"a": {"type": "string", "format": format}},
         }}}]}})
     };
-    assert_eq!(crd_warnings(&crd("nonsense"), None), ["unrecognized format \"nonsense\""]);
+    assert_eq!(
+        crd_warnings(&crd("nonsense"), None),
+        ["unrecognized format \"nonsense\""]
+    );
     assert!(crd_warnings(&crd("date-time"), None).is_empty());
     assert!(crd_warnings(&crd("nonsense"), Some(&crd("nonsense"))).is_empty());
 }

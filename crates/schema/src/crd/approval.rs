@@ -24,7 +24,10 @@ pub(super) fn check(new: &Crd<'_>, old: Option<&Crd<'_>>, errors: &mut Vec<Field
     if old.is_some_and(|old| approval(old.annotation(ANNOTATION)) == state) {
         return;
     }
-    let path = FieldPath::root().child("metadata").child("annotations").key(ANNOTATION);
+    let path = FieldPath::root()
+        .child("metadata")
+        .child("annotations")
+        .key(ANNOTATION);
     let needed = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
     let more = "see https://github.com/kubernetes/enhancements/pull/1111";
     match state {
@@ -39,7 +42,9 @@ pub(super) fn check(new: &Crd<'_>, old: Option<&Crd<'_>>, errors: &mut Vec<Field
 
 fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].into_iter().any(|domain| {
-        group.strip_suffix(domain).is_some_and(|head| head.is_empty() || head.ends_with('.'))
+        group
+            .strip_suffix(domain)
+            .is_some_and(|head| head.is_empty() || head.ends_with('.'))
     })
 }
 
@@ -52,7 +57,9 @@ fn approval(annotation: &str) -> Approval {
     }
     let host = annotation.split_once("://").filter(|(scheme, _)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+            && scheme
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     });
     match host {
         Some((_, rest)) if !rest.is_empty() && !rest.starts_with(['/', '?', '#']) => Approval::Approved,

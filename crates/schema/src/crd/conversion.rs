@@ -28,7 +28,9 @@ pub(super) fn has_recognized_review_version(crd: &Crd<'_>) -> bool {
 }
 
 pub(super) fn check(crd: &Crd<'_>, options: &Options, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let Some(conversion) = crd.spec.object("conversion") else { return };
+    let Some(conversion) = crd.spec.object("conversion") else {
+        return;
+    };
     let strategy = conversion.text("strategy");
     if strategy != "None" && crd.preserve_unknown_fields() {
         let why = "must be None if spec.preserveUnknownFields is true";
@@ -40,7 +42,10 @@ pub(super) fn check(crd: &Crd<'_>, options: &Options, path: &FieldPath, errors: 
     let at = path.child("webhookClientConfig");
     if strategy == "Webhook" {
         match client {
-            None => errors.push(FieldError::required(&at, "required when strategy is set to Webhook")),
+            None => errors.push(FieldError::required(
+                &at,
+                "required when strategy is set to Webhook",
+            )),
             Some(client) => check_client(client, &at, errors),
         }
         check_review_versions(webhook, options, &path.child("conversionReviewVersions"), errors);
@@ -51,7 +56,10 @@ pub(super) fn check(crd: &Crd<'_>, options: &Options, path: &FieldPath, errors: 
         errors.push(FieldError::forbidden(&at, unwanted));
     }
     if webhook.texts("conversionReviewVersions").next().is_some() {
-        errors.push(FieldError::forbidden(&path.child("conversionReviewVersions"), unwanted));
+        errors.push(FieldError::forbidden(
+            &path.child("conversionReviewVersions"),
+            unwanted,
+        ));
     }
 }
 
@@ -59,36 +67,62 @@ fn check_client(client: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError
     match (client.has("url"), client.object("service")) {
         (true, None) => check_url(client.text("url"), &path.child("url"), errors),
         (false, Some(service)) => check_service(service, &path.child("service"), errors),
-        _ => errors.push(FieldError::required(path, "exactly one of url or service is required")),
+        _ => errors.push(FieldError::required(
+            path,
+            "exactly one of url or service is required",
+        )),
     }
 }
 
 fn check_url(url: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     const FORM: &str = "; desired format: https://host[/path]";
     let Ok((scheme, rest)) = crate::format::address::split_scheme(url) else {
-        let why = format!("url must be a valid URL: parse {}: missing protocol scheme{FORM}", skopos_object::quote(url));
+        let why = format!(
+            "url must be a valid URL: parse {}: missing protocol scheme{FORM}",
+            skopos_object::quote(url)
+        );
         return errors.push(FieldError::required(path, why));
     };
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let authority = rest.strip_prefix("//").map_or("", |rest| rest.split('/').next().unwrap_or_default());
-    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    let authority = rest
+        .strip_prefix("//")
+        .map_or("", |rest| rest.split('/').next().unwrap_or_default());
+    let (user, host) = authority
+        .rsplit_once('@')
+        .map_or((None, authority), |(user, host)| (Some(user), host));
     let scheme = scheme.to_lowercase();
     if scheme != "https" {
         let why = format!("'https' is the only allowed URL scheme{FORM}");
         errors.push(FieldError::invalid(path, scheme, why));
     }
     if host.is_empty() {
-        errors.push(FieldError::invalid(path, host, format!("host must be specified{FORM}")));
+        errors.push(FieldError::invalid(
+            path,
+            host,
+            format!("host must be specified{FORM}"),
+        ));
     }
     if let Some(user) = user {
-        errors.push(FieldError::invalid(path, user, "user information is not permitted in the URL"));
+        errors.push(FieldError::invalid(
+            path,
+            user,
+            "user information is not permitted in the URL",
+        ));
     }
     if !fragment.is_empty() {
-        errors.push(FieldError::invalid(path, fragment, "fragments are not permitted in the URL"));
+        errors.push(FieldError::invalid(
+            path,
+            fragment,
+            "fragments are not permitted in the URL",
+        ));
     }
     if !query.is_empty() {
-        errors.push(FieldError::invalid(path, query, "query parameters are not permitted in the URL"));
+        errors.push(FieldError::invalid(
+            path,
+            query,
+            "query parameters are not permitted in the URL",
+        ));
     }
 }
 
@@ -99,7 +133,10 @@ fn check_service(service: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldErr
             errors.push(FieldError::required(&path.child(complaint), ""));
         }
     }
-    let port = service.get("port").and_then(serde_json::Value::as_i64).unwrap_or(443);
+    let port = service
+        .get("port")
+        .and_then(serde_json::Value::as_i64)
+        .unwrap_or(443);
     if !(1..=65535).contains(&port) {
         let why = "port is not valid: must be between 1 and 65535, inclusive";
         errors.push(FieldError::invalid(&path.child("port"), port, why));
@@ -143,7 +180,11 @@ fn check_review_versions(
     }
     for (index, version) in versions.iter().enumerate() {
         if versions[..index].contains(version) {
-            errors.push(FieldError::invalid(&path.index(index), *version, "duplicate version"));
+            errors.push(FieldError::invalid(
+                &path.index(index),
+                *version,
+                "duplicate version",
+            ));
         } else if let Some(why) = label_complaint(version) {
             errors.push(FieldError::invalid(&path.index(index), *version, why));
         }

@@ -14,7 +14,12 @@ use crate::validate::validate_default;
 pub(super) fn errors(schema: &Structural, path: &FieldPath, pruned: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if schema.below.defaults {
-        let walk = Walk { resource: schema, steps: Vec::new(), inside_meta: false, pruned };
+        let walk = Walk {
+            resource: schema,
+            steps: Vec::new(),
+            inside_meta: false,
+            pruned,
+        };
         walk.node(schema, true, path, &mut errors);
     }
     errors
@@ -22,8 +27,12 @@ pub(super) fn errors(schema: &Structural, path: &FieldPath, pruned: bool) -> Vec
 
 /// Whether a stored schema has defaults with unknown fields, so that an update may keep them.
 pub(super) fn has_unpruned(schema: Props<'_>) -> bool {
-    let Ok(schema) = Structural::from_json(&Value::Object(schema.0.clone())) else { return false };
-    errors(&schema, &FieldPath::root(), true).iter().any(|error| error.detail == UNKNOWN_FIELDS)
+    let Ok(schema) = Structural::from_json(&Value::Object(schema.0.clone())) else {
+        return false;
+    };
+    errors(&schema, &FieldPath::root(), true)
+        .iter()
+        .any(|error| error.detail == UNKNOWN_FIELDS)
 }
 
 const UNKNOWN_FIELDS: &str = "must not have unknown fields";
@@ -51,7 +60,12 @@ impl<'s> Walk<'s> {
         }
         let resource = root || schema.embedded;
         if resource {
-            self = Walk { resource: schema, steps: Vec::new(), inside_meta: false, ..self };
+            self = Walk {
+                resource: schema,
+                steps: Vec::new(),
+                inside_meta: false,
+                ..self
+            };
         }
         if let Some(default) = &schema.default {
             let at = path.child("default");
@@ -61,7 +75,8 @@ impl<'s> Walk<'s> {
             }
         }
         if let Some(item) = schema.items() {
-            self.below(Step::Item).node(item, false, &path.child("items"), errors);
+            self.below(Step::Item)
+                .node(item, false, &path.child("items"), errors);
         }
         for (name, property) in schema.properties() {
             let mut inner = self.below(Step::Field(name));
@@ -114,7 +129,11 @@ impl<'s> Walk<'s> {
     ) {
         let mut object = self.surround(default);
         let complain = |why: String| {
-            FieldError::invalid(path, default.clone(), format!("must result in valid metadata: {why}"))
+            FieldError::invalid(
+                path,
+                default.clone(),
+                format!("must result in valid metadata: {why}"),
+            )
         };
         if let Err(error) = coerce_embedded(self.resource, &mut object, Root::Resource, Invalid::Reject) {
             return errors.push(complain(error.to_string()));

@@ -20,7 +20,11 @@ pub(super) struct Found<'a> {
 
 /// Follows a path such as `.spec.host` or `.spec['host']` through a schema.
 pub(super) fn find<'a>(path: &str, schema: Props<'a>, notation: Notation) -> Result<Found<'a>, String> {
-    let mut found = Found { root: String::new(), path: String::new(), schema };
+    let mut found = Found {
+        root: String::new(),
+        path: String::new(),
+        schema,
+    };
     let mut tokens = Tokens { rest: path };
     while let Some(token) = tokens.next() {
         match token {
@@ -50,7 +54,10 @@ pub(super) fn find<'a>(path: &str, schema: Props<'a>, notation: Notation) -> Res
 
 fn descend(found: &mut Found<'_>, name: &str) -> Result<(), String> {
     let invalid = || "does not refer to a valid field".to_owned();
-    let has_properties = found.schema.object("properties").is_some_and(|map| !map.0.is_empty());
+    let has_properties = found
+        .schema
+        .object("properties")
+        .is_some_and(|map| !map.0.is_empty());
     if has_properties {
         found.schema = found.schema.property(name).ok_or_else(invalid)?;
         if !found.path.is_empty() {

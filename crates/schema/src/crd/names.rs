@@ -9,7 +9,11 @@ use super::props::Props;
 pub(super) fn label_complaint(name: &str) -> Option<String> {
     let complaints = dns1035_label(name);
     // The object crate counts bytes, as most of kube-apiserver does; this check counts characters.
-    (!complaints.is_empty()).then(|| complaints.join(",").replace("more than 63 bytes", "more than 63 characters"))
+    (!complaints.is_empty()).then(|| {
+        complaints
+            .join(",")
+            .replace("more than 63 bytes", "more than 63 characters")
+    })
 }
 
 /// Checks names as in `spec.names` or `status.acceptedNames`. Missing names are fine here.

@@ -52,7 +52,9 @@ impl Options {
 }
 
 fn all_versions_have_schemas(crd: &Crd<'_>) -> bool {
-    let shared = crd.validation.is_some_and(|validation| validation.schema.is_some());
+    let shared = crd
+        .validation
+        .is_some_and(|validation| validation.schema.is_some());
     let own = |version: &super::view::Version<'_>| version.schema.is_some_and(|own| own.schema.is_some());
     shared || crd.versions.iter().all(own)
 }

@@ -72,11 +72,15 @@ impl<'a> Props<'a> {
     /// The schemas in a map of schemas such as `properties`, by name.
     pub(super) fn named(self, key: &str) -> impl Iterator<Item = (&'a str, Props<'a>)> {
         let map = self.object(key).map_or(&*NOTHING, |props| props.0);
-        map.iter().map(|(name, value)| (name.as_str(), Props::of(Some(value))))
+        map.iter()
+            .map(|(name, value)| (name.as_str(), Props::of(Some(value))))
     }
 
     pub(super) fn property(self, name: &str) -> Option<Props<'a>> {
-        self.object("properties")?.0.get(name).map(|value| Props::of(Some(value)))
+        self.object("properties")?
+            .0
+            .get(name)
+            .map(|value| Props::of(Some(value)))
     }
 
     pub(super) fn items(self) -> Items<'a> {
@@ -111,7 +115,9 @@ impl<'a> Props<'a> {
 
     /// Whether all fields but the named ones are zero values.
     pub(super) fn zero_except(self, keys: &[&str]) -> bool {
-        self.0.iter().all(|(key, value)| keys.contains(&key.as_str()) || is_zero(value))
+        self.0
+            .iter()
+            .all(|(key, value)| keys.contains(&key.as_str()) || is_zero(value))
     }
 
     /// Whether this schema or one inside it satisfies the predicate.
@@ -151,7 +157,9 @@ fn is_zero(value: &Value) -> bool {
 
 /// Whether a value nests deeper than `limit`. Looks no deeper than that itself.
 pub(super) fn nests_deeper_than(value: &Value, limit: usize) -> bool {
-    let Some(below) = limit.checked_sub(1) else { return true };
+    let Some(below) = limit.checked_sub(1) else {
+        return true;
+    };
     match value {
         Value::Array(items) => items.iter().any(|item| nests_deeper_than(item, below)),
         Value::Object(map) => map.values().any(|item| nests_deeper_than(item, below)),

@@ -5,8 +5,12 @@ use skopos_object::{FieldError, FieldPath};
 use super::field_path::{self, Notation};
 use super::props::Props;
 
-const REASONS: [&str; 4] =
-    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const REASONS: [&str; 4] = [
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+];
 
 /// Checks the form of a node's rules. Compiling and costing them comes after these checks.
 pub(super) fn check(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -26,9 +30,17 @@ fn check_texts(rule: Props<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let error = if expression.is_empty() {
         Some(FieldError::required(&at.child("rule"), "rule is not specified"))
     } else if !message.is_empty() && message.trim().is_empty() {
-        Some(FieldError::invalid(&at.child("message"), message, "must be non-empty if specified"))
+        Some(FieldError::invalid(
+            &at.child("message"),
+            message,
+            "must be non-empty if specified",
+        ))
     } else if has_newline(message.trim()) {
-        Some(FieldError::invalid(&at.child("message"), message, "must not contain line breaks"))
+        Some(FieldError::invalid(
+            &at.child("message"),
+            message,
+            "must not contain line breaks",
+        ))
     } else if has_newline(expression) && message.trim().is_empty() {
         let why = "message must be specified if rule contains line breaks";
         Some(FieldError::required(&at.child("message"), why))

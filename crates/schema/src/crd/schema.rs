@@ -48,7 +48,12 @@ pub(super) fn check_validation(
             }
         }
     }
-    let site = Site { options: context.options, root: true, inside_meta: false, no_defaults: None };
+    let site = Site {
+        options: context.options,
+        root: true,
+        inside_meta: false,
+        no_defaults: None,
+    };
     check_schema(schema, &path, &site, errors);
     if let (true, Some(why)) = (errors.len() == start, unusable) {
         errors.push(FieldError::invalid(&path, "", why));
@@ -87,12 +92,20 @@ fn check_root_with_status(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<
     let kind = schema.text("type");
     if !matches!(kind, "" | "object") {
         let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-        return errors.push(FieldError::invalid(&path.child("openAPIV3Schema.type"), kind, why));
+        return errors.push(FieldError::invalid(
+            &path.child("openAPIV3Schema.type"),
+            kind,
+            why,
+        ));
     }
     let set = |key: &&str| schema.has(key) && !schema.is_zero(key);
     if FORBIDDEN.iter().any(set) {
         let why = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at the root of the schema if the status subresource is enabled";
-        errors.push(FieldError::invalid(&path.child("openAPIV3Schema"), Value::Object(schema.0.clone()), why));
+        errors.push(FieldError::invalid(
+            &path.child("openAPIV3Schema"),
+            Value::Object(schema.0.clone()),
+            why,
+        ));
     }
 }
 
@@ -127,7 +140,12 @@ fn check_schema(schema: Props<'_>, path: &FieldPath, site: &Site<'_>, errors: &m
         Items::One(item) => check_schema(item, &path.child("items"), &inner, errors),
         Items::Many(list) => {
             for (index, item) in list.iter().enumerate() {
-                check_schema(Props::of(Some(item)), &path.child("items").index(index), &inner, errors);
+                check_schema(
+                    Props::of(Some(item)),
+                    &path.child("items").index(index),
+                    &inner,
+                    errors,
+                );
             }
         }
     }
@@ -164,13 +182,19 @@ fn check_keywords(schema: Props<'_>, path: &FieldPath, site: &Site<'_>, errors: 
         }
     }
     if kind == "null" {
-        forbid("type", "type cannot be set to null, use nullable as an alternative");
+        forbid(
+            "type",
+            "type cannot be set to null, use nullable as an alternative",
+        );
     }
     if matches!(schema.items(), Items::Many(list) if !list.is_empty()) {
         forbid("items", "items must be a schema object and not an array");
     }
     if site.inside_meta && schema.flag("x-kubernetes-embedded-resource") {
-        forbid("x-kubernetes-embedded-resource", "must not be used inside of resource meta");
+        forbid(
+            "x-kubernetes-embedded-resource",
+            "must not be used inside of resource meta",
+        );
     }
     if schema.flag("uniqueItems") {
         forbid(
@@ -219,7 +243,11 @@ fn check_properties(schema: Props<'_>, path: &FieldPath, site: &Site<'_>, errors
 fn check_extensions(schema: Props<'_>, path: &FieldPath, options: &Options, errors: &mut Vec<FieldError>) {
     const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
     if schema.get(PRESERVE) == Some(&Value::Bool(false)) {
-        errors.push(FieldError::invalid(&path.child(PRESERVE), false, "must be true or undefined"));
+        errors.push(FieldError::invalid(
+            &path.child(PRESERVE),
+            false,
+            "must be true or undefined",
+        ));
     }
     require_type(schema, "x-kubernetes-map-type", "object", path, errors);
     let map_type = schema.text("x-kubernetes-map-type");
@@ -228,9 +256,11 @@ fn check_extensions(schema: Props<'_>, path: &FieldPath, options: &Options, erro
         errors.push(FieldError::not_supported(&at, map_type, &["atomic", "granular"]));
     }
     require_type(schema, "x-kubernetes-list-type", "array", path, errors);
-    if let (true, "array", Some(key)) =
-        (options.atomic_set_items, schema.text("type"), non_atomic_set_item(schema))
-    {
+    if let (true, "array", Some(key)) = (
+        options.atomic_set_items,
+        schema.text("type"),
+        non_atomic_set_item(schema),
+    ) {
         let item = schema.item().unwrap_or_else(|| Props::of(None));
         let value = item.get("x-kubernetes-list-type").cloned().unwrap_or(Value::Null);
         let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
@@ -239,7 +269,11 @@ fn check_extensions(schema: Props<'_>, path: &FieldPath, options: &Options, erro
     let list_type = schema.text("x-kubernetes-list-type");
     let list_type_at = path.child("x-kubernetes-list-type");
     if !matches!(list_type, "" | "atomic" | "set" | "map") {
-        errors.push(FieldError::not_supported(&list_type_at, list_type, &["atomic", "set", "map"]));
+        errors.push(FieldError::not_supported(
+            &list_type_at,
+            list_type,
+            &["atomic", "set", "map"],
+        ));
     }
     if !schema.list("x-kubernetes-list-map-keys").is_empty() && list_type != "map" {
         let why = "must be map if x-kubernetes-list-map-keys is non-empty";
@@ -271,9 +305,13 @@ fn require_type(schema: Props<'_>, key: &str, wanted: &str, path: &FieldPath, er
 
 /// The extension that an item of a set would need, if its items are not atomic.
 pub(super) fn non_atomic_set_item(schema: Props<'_>) -> Option<&'static str> {
-    let item = schema.item().filter(|_| schema.text("x-kubernetes-list-type") == "set")?;
+    let item = schema
+        .item()
+        .filter(|_| schema.text("x-kubernetes-list-type") == "set")?;
     match item.text("type") {
-        "array" if !matches!(item.text("x-kubernetes-list-type"), "" | "atomic") => Some("x-kubernetes-list-type"),
+        "array" if !matches!(item.text("x-kubernetes-list-type"), "" | "atomic") => {
+            Some("x-kubernetes-list-type")
+        }
         "object" if item.text("x-kubernetes-map-type") != "atomic" => Some("x-kubernetes-map-type"),
         _ => None,
     }
@@ -283,7 +321,10 @@ fn check_map_list(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldErr
     let keys: Vec<&str> = schema.texts("x-kubernetes-list-map-keys").collect();
     let keys_at = path.child("x-kubernetes-list-map-keys");
     if keys.is_empty() {
-        errors.push(FieldError::required(&keys_at, "must not be empty if x-kubernetes-list-type is map"));
+        errors.push(FieldError::required(
+            &keys_at,
+            "must not be empty if x-kubernetes-list-type is map",
+        ));
     }
     let items_at = path.child("items");
     let item = match schema.items() {
@@ -316,7 +357,11 @@ fn check_map_list(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldErr
             }
         }
         if keys[..index].contains(key) {
-            errors.push(FieldError::invalid(&keys_at, json!(keys), "must not contain duplicate entries"));
+            errors.push(FieldError::invalid(
+                &keys_at,
+                json!(keys),
+                "must not contain duplicate entries",
+            ));
         }
     }
 }
@@ -325,7 +370,9 @@ fn check_map_list(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldErr
 pub(super) fn map_list_key_errors(schema: Props<'_>, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let list_type = schema.text("x-kubernetes-list-type");
-    let Some(item) = schema.item().filter(|_| matches!(list_type, "set" | "map")) else { return errors };
+    let Some(item) = schema.item().filter(|_| matches!(list_type, "set" | "map")) else {
+        return errors;
+    };
     let items_at = path.child("items");
     if item.flag("nullable") {
         let why = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
@@ -335,7 +382,9 @@ pub(super) fn map_list_key_errors(schema: Props<'_>, path: &FieldPath) -> Vec<Fi
         return errors;
     }
     for key in schema.texts("x-kubernetes-list-map-keys") {
-        let Some(property) = item.property(key) else { continue };
+        let Some(property) = item.property(key) else {
+            continue;
+        };
         let at = items_at.child("properties").key(key);
         if !item.texts("required").any(|name| name == key) && !property.has("default") {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";

@@ -13,20 +13,33 @@ use crate::metadata::immutable;
 /// Checks the spec. Subschemas, names, versions and conversion are checked in kube-apiserver's order.
 pub(super) fn check(crd: &Crd<'_>, options: &Options, path: &FieldPath, errors: &mut Vec<FieldError>) {
     check_group(crd.spec.text("group"), &path.child("group"), errors);
-    conversion::check_enum(&path.child("scope"), crd.spec.text("scope"), &["Cluster", "Namespaced"], errors);
+    conversion::check_enum(
+        &path.child("scope"),
+        crd.spec.text("scope"),
+        &["Cluster", "Namespaced"],
+        errors,
+    );
     check_schemas_present(crd, options, path, errors);
     let preserve = crd.preserve_unknown_fields();
     let has_defaults = crd.any_schema(|props| props.has("default"));
     if has_defaults && preserve {
         let why = "must be false in order to use defaults in the schema";
-        errors.push(FieldError::invalid(&path.child("preserveUnknownFields"), true, why));
+        errors.push(FieldError::invalid(
+            &path.child("preserveUnknownFields"),
+            true,
+            why,
+        ));
     }
     let structural =
         options.structural || !preserve || has_defaults || crd.any_schema(schema::has_kubernetes_extension);
     check_versions(crd, options, structural, path, errors);
     check_version_list(crd, path, errors);
     check_names(crd, path, errors);
-    let shared = schema::Context { options, structural, status_enabled: any_status_enabled(crd) };
+    let shared = schema::Context {
+        options,
+        structural,
+        status_enabled: any_status_enabled(crd),
+    };
     if let Some(validation) = crd.validation {
         schema::check_validation(validation, &shared, &path.child("validation"), errors);
     }
@@ -44,26 +57,42 @@ fn check_group(group: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     }
     let complaints = dns1123_subdomain(group);
     if !complaints.is_empty() {
-        let why = complaints.join(",").replace("more than 253 bytes", "more than 253 characters");
+        let why = complaints
+            .join(",")
+            .replace("more than 253 bytes", "more than 253 characters");
         errors.push(FieldError::invalid(path, group, why));
     } else if !group.contains('.') {
-        errors.push(FieldError::invalid(path, group, "should be a domain with at least one dot"));
+        errors.push(FieldError::invalid(
+            path,
+            group,
+            "should be a domain with at least one dot",
+        ));
     }
 }
 
 fn check_schemas_present(crd: &Crd<'_>, options: &Options, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    if crd.validation.is_some_and(|validation| validation.schema.is_some()) {
+    if crd
+        .validation
+        .is_some_and(|validation| validation.schema.is_some())
+    {
         return;
     }
     for (index, version) in crd.versions.iter().enumerate() {
         if version.schema.is_some_and(|own| own.schema.is_some()) {
             continue;
         }
-        let at = path.child("versions").index(index).child("schema").child("openAPIV3Schema");
+        let at = path
+            .child("versions")
+            .index(index)
+            .child("schema")
+            .child("openAPIV3Schema");
         if options.schema_required {
             errors.push(FieldError::required(&at, ""));
         } else if !crd.preserve_unknown_fields() && version.raw.flag("served") {
-            errors.push(FieldError::required(&at, "because otherwise all fields are pruned"));
+            errors.push(FieldError::required(
+                &at,
+                "because otherwise all fields are pruned",
+            ));
         }
     }
 }
@@ -82,9 +111,17 @@ fn check_versions(
         if let Some(why) = label_complaint(name) {
             errors.push(FieldError::invalid(&path.child("name"), name, why));
         }
-        let subresources = if per_version { version.subresources } else { crd.subresources };
+        let subresources = if per_version {
+            version.subresources
+        } else {
+            crd.subresources
+        };
         let status_enabled = subresources.is_some_and(|subresources| subresources.has("status"));
-        let context = schema::Context { options, structural, status_enabled };
+        let context = schema::Context {
+            options,
+            structural,
+            status_enabled,
+        };
         version::check(version, &context, &path, errors);
     }
 }
@@ -93,16 +130,33 @@ fn check_versions(
 fn check_version_list(crd: &Crd<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let at = path.child("versions");
     let shown = || crd.spec.get("versions").cloned().unwrap_or(Value::Null);
-    let mut names: Vec<&str> = crd.versions.iter().map(|version| version.raw.text("name")).collect();
+    let mut names: Vec<&str> = crd
+        .versions
+        .iter()
+        .map(|version| version.raw.text("name"))
+        .collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        errors.push(FieldError::invalid(&at, shown(), "must contain unique version names"));
+        errors.push(FieldError::invalid(
+            &at,
+            shown(),
+            "must contain unique version names",
+        ));
     }
-    if crd.versions.iter().filter(|version| version.raw.flag("storage")).count() != 1 {
+    if crd
+        .versions
+        .iter()
+        .filter(|version| version.raw.flag("storage"))
+        .count()
+        != 1
+    {
         let why = "must have exactly one version marked as storage version";
         errors.push(FieldError::invalid(&at, shown(), why));
     }
-    let first = crd.versions.first().map_or("", |version| version.raw.text("name"));
+    let first = crd
+        .versions
+        .first()
+        .map_or("", |version| version.raw.text("name"));
     if let Some(why) = label_complaint(first).filter(|_| !first.is_empty()) {
         errors.push(FieldError::invalid(&path.child("version"), first, why));
     }
@@ -120,7 +174,10 @@ fn check_names(crd: &Crd<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
 
 fn any_status_enabled(crd: &Crd<'_>) -> bool {
     let own = crd.versions.iter().filter_map(|version| version.subresources);
-    crd.subresources.into_iter().chain(own).any(|subresources| subresources.has("status"))
+    crd.subresources
+        .into_iter()
+        .chain(own)
+        .any(|subresources| subresources.has("status"))
 }
 
 fn check_shared_selectable_fields(
@@ -158,11 +215,27 @@ pub(super) fn check_update(
     };
     let names = path.child("names");
     if options.immutable_names {
-        fixed(new.spec.text("scope"), old.spec.text("scope"), path.child("scope"));
-        fixed(new.names().text("kind"), old.names().text("kind"), names.child("kind"));
+        fixed(
+            new.spec.text("scope"),
+            old.spec.text("scope"),
+            path.child("scope"),
+        );
+        fixed(
+            new.names().text("kind"),
+            old.names().text("kind"),
+            names.child("kind"),
+        );
     }
-    fixed(new.spec.text("group"), old.spec.text("group"), path.child("group"));
-    fixed(new.names().text("plural"), old.names().text("plural"), names.child("plural"));
+    fixed(
+        new.spec.text("group"),
+        old.spec.text("group"),
+        path.child("group"),
+    );
+    fixed(
+        new.names().text("plural"),
+        old.names().text("plural"),
+        names.child("plural"),
+    );
 }
 
 /// Checks that stored versions exist, and that the storage version is one of them.

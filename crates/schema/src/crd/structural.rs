@@ -38,7 +38,12 @@ fn invariants(schema: Props<'_>, level: Level, path: &FieldPath, errors: &mut Ve
         invariants(item, Level::Item, &path.child("items"), errors);
     }
     for (name, property) in schema.named("properties") {
-        invariants(property, Level::Field, &path.child("properties").key(name), errors);
+        invariants(
+            property,
+            Level::Field,
+            &path.child("properties").key(name),
+            errors,
+        );
     }
     let at = path.child("additionalProperties");
     if level == Level::Root && schema.has("additionalProperties") {
@@ -48,7 +53,10 @@ fn invariants(schema: Props<'_>, level: Level, path: &FieldPath, errors: &mut Ve
         invariants(values, Level::Field, &at, errors);
     }
     extensions(schema, path, errors);
-    let skip = Skip { any_of: is_int_or_string(schema), first_all_of: starts_with_int_or_string(schema) };
+    let skip = Skip {
+        any_of: is_int_or_string(schema),
+        first_all_of: starts_with_int_or_string(schema),
+    };
     values(schema, skip, path, errors);
     type_and_metadata(schema, level, path, errors);
 }
@@ -57,7 +65,10 @@ fn extensions(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError>)
     if !schema.flag("x-kubernetes-int-or-string") {
         return;
     }
-    for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
+    for key in [
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-embedded-resource",
+    ] {
         if schema.flag(key) {
             let why = "must be false if x-kubernetes-int-or-string is true";
             errors.push(FieldError::invalid(&path.child(key), true, why));
@@ -110,15 +121,23 @@ fn metadata(schema: Props<'_>, level: Level, path: &FieldPath, errors: &mut Vec<
             errors.push(FieldError::invalid(&at, property.text("type"), "must be string"));
         }
     }
-    let Some(metadata) = schema.property("metadata") else { return };
+    let Some(metadata) = schema.property("metadata") else {
+        return;
+    };
     let at = properties.key("metadata");
     if resource && metadata.text("type") != "object" {
-        errors.push(FieldError::invalid(&at.child("type"), metadata.text("type"), "must be object"));
+        errors.push(FieldError::invalid(
+            &at.child("type"),
+            metadata.text("type"),
+            "must be object",
+        ));
     }
     if level != Level::Root {
         return;
     }
-    let only_names = metadata.named("properties").all(|(name, _)| matches!(name, "name" | "generateName"));
+    let only_names = metadata
+        .named("properties")
+        .all(|(name, _)| matches!(name, "name" | "generateName"));
     if !only_names || !metadata.zero_except(&["type", "default", "properties"]) {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.push(FieldError::forbidden(&at, why));
@@ -152,7 +171,10 @@ fn values(schema: Props<'_>, skip: Skip, path: &FieldPath, errors: &mut Vec<Fiel
         }
     }
     for (index, branch) in schema.schemas("allOf").enumerate() {
-        let skip = Skip { any_of: skip.first_all_of && index == 0, first_all_of: false };
+        let skip = Skip {
+            any_of: skip.first_all_of && index == 0,
+            first_all_of: false,
+        };
         nested(branch, skip, &path.child("allOf").index(index), errors);
     }
     for (index, branch) in schema.schemas("oneOf").enumerate() {
@@ -175,13 +197,21 @@ fn nested(schema: Props<'_>, skip: Skip, path: &FieldPath, errors: &mut Vec<Fiel
         nested(item, Skip::default(), &path.child("items"), errors);
     }
     for (name, property) in schema.named("properties") {
-        nested(property, Skip::default(), &path.child("properties").key(name), errors);
+        nested(
+            property,
+            Skip::default(),
+            &path.child("properties").key(name),
+            errors,
+        );
     }
     let mut forbid = |key: &str, why: &str| errors.push(FieldError::forbidden(&path.child(key), why));
     const EMPTY: &str = "must be empty to be structural";
     const UNDEFINED: &str = "must be undefined to be structural";
     const FALSE: &str = "must be false to be structural";
-    if !matches!(schema.additional(), AdditionalProps::Unset | AdditionalProps::Bool(false)) {
+    if !matches!(
+        schema.additional(),
+        AdditionalProps::Unset | AdditionalProps::Bool(false)
+    ) {
         forbid("additionalProperties", UNDEFINED);
     }
     for (key, why) in [
@@ -205,7 +235,10 @@ fn nested(schema: Props<'_>, skip: Skip, path: &FieldPath, errors: &mut Vec<Fiel
     }
     if schema.property("metadata").is_some() {
         let at = path.child("properties").key("metadata");
-        errors.push(FieldError::forbidden(&at, "must not be specified in a nested context"));
+        errors.push(FieldError::forbidden(
+            &at,
+            "must not be specified in a nested context",
+        ));
     }
 }
 
@@ -237,7 +270,9 @@ fn complete_nested(
     let missing = |at: &FieldPath, path: &FieldPath| {
         FieldError::required(at, format!("because it is defined in {path}"))
     };
-    let Some(specified) = schema else { return errors.push(missing(schema_path, path)) };
+    let Some(specified) = schema else {
+        return errors.push(missing(schema_path, path));
+    };
     complete_values(values, schema, schema_path, path, errors);
     if let Some(item) = values.item() {
         let (schema_path, path) = (schema_path.child("items"), path.child("items"));

@@ -37,14 +37,20 @@ pub(super) fn check(
         }
         Some(schema) => {
             let name = version.raw.text("name");
-            let allowed = context.options.many_selectable_fields.iter().any(|other| other == name);
+            let allowed = context
+                .options
+                .many_selectable_fields
+                .iter()
+                .any(|other| other == name);
             check_selectable_fields(version.selectable_fields, Some(schema), allowed, &at, errors);
         }
     }
 }
 
 fn check_deprecation(version: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return };
+    let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else {
+        return;
+    };
     let mut complain = |why: String| errors.push(FieldError::invalid(path, warning, why));
     if !version.flag("deprecated") {
         return complain("can only be set for deprecated versions".to_owned());
@@ -64,7 +70,9 @@ fn check_deprecation(version: Props<'_>, path: &FieldPath, errors: &mut Vec<Fiel
 }
 
 pub(super) fn check_subresources(subresources: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let Some(scale) = subresources.object("scale") else { return };
+    let Some(scale) = subresources.object("scale") else {
+        return;
+    };
     for (key, root) in [("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")] {
         let at = path.child(&format!("scale.{key}"));
         let value = scale.text(key);
@@ -97,7 +105,16 @@ fn simple_json_path(value: &str, path: &FieldPath) -> Option<FieldError> {
 
 pub(super) fn check_columns(columns: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    const FORMATS: [&str; 8] = [
+        "byte",
+        "date",
+        "date-time",
+        "double",
+        "float",
+        "int32",
+        "int64",
+        "password",
+    ];
     for (index, column) in columns.iter().enumerate() {
         let column = Props::of(Some(column));
         let path = path.index(index);
@@ -149,12 +166,20 @@ pub(super) fn check_selectable_fields(
         let found = match field_path::find(json_path, schema, Notation::DotsOnly) {
             Ok(found) => found,
             Err(why) => {
-                errors.push(FieldError::invalid(&at, json_path, format!("is an invalid path: {why}")));
+                errors.push(FieldError::invalid(
+                    &at,
+                    json_path,
+                    format!("is an invalid path: {why}"),
+                ));
                 continue;
             }
         };
         if found.root == "metadata" {
-            errors.push(FieldError::invalid(&at, json_path, "must not point to fields in metadata"));
+            errors.push(FieldError::invalid(
+                &at,
+                json_path,
+                "must not point to fields in metadata",
+            ));
         }
         if !matches!(found.schema.text("type"), "string" | "boolean" | "integer") {
             let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";

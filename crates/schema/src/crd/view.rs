@@ -38,7 +38,9 @@ impl<'a> Crd<'a> {
         let spec = Props::of(root.get("spec"));
         let raw = spec.list("versions");
         let shared = |key: &str| {
-            let mut values = raw.iter().map(|version| version.get(key).filter(|value| !value.is_null()));
+            let mut values = raw
+                .iter()
+                .map(|version| version.get(key).filter(|value| !value.is_null()));
             let first = values.next()?;
             values.all(|value| value == first).then_some(first)
         };
@@ -50,10 +52,26 @@ impl<'a> Crd<'a> {
                 let raw = Props::of(Some(version));
                 Version {
                     raw,
-                    schema: if schema.is_some() { None } else { raw.object("schema").map(validation) },
-                    subresources: if subresources.is_some() { None } else { raw.object("subresources") },
-                    columns: if columns.is_some() { &[] } else { raw.list("additionalPrinterColumns") },
-                    selectable_fields: if selectable.is_some() { &[] } else { raw.list("selectableFields") },
+                    schema: if schema.is_some() {
+                        None
+                    } else {
+                        raw.object("schema").map(validation)
+                    },
+                    subresources: if subresources.is_some() {
+                        None
+                    } else {
+                        raw.object("subresources")
+                    },
+                    columns: if columns.is_some() {
+                        &[]
+                    } else {
+                        raw.list("additionalPrinterColumns")
+                    },
+                    selectable_fields: if selectable.is_some() {
+                        &[]
+                    } else {
+                        raw.list("selectableFields")
+                    },
                 }
             })
             .collect();
@@ -62,7 +80,10 @@ impl<'a> Crd<'a> {
             root,
             spec,
             versions,
-            validation: schema.flatten().and_then(Value::as_object).map(|map| validation(Props(map))),
+            validation: schema
+                .flatten()
+                .and_then(Value::as_object)
+                .map(|map| validation(Props(map))),
             subresources: subresources.flatten().and_then(Value::as_object).map(Props),
             columns: list(columns.flatten()),
             selectable_fields: list(selectable.flatten()),
@@ -94,15 +115,18 @@ impl<'a> Crd<'a> {
     }
 
     pub(super) fn is_established(&self) -> bool {
-        Props::of(self.root.get("status")).schemas("conditions").any(|condition| {
-            condition.text("type") == "Established" && condition.text("status") == "True"
-        })
+        Props::of(self.root.get("status"))
+            .schemas("conditions")
+            .any(|condition| condition.text("type") == "Established" && condition.text("status") == "True")
     }
 
     /// All schemas of all versions, the shared one once.
     pub(super) fn schemas(&self) -> impl Iterator<Item = Props<'a>> {
         let own = self.versions.iter().filter_map(|version| version.schema);
-        self.validation.into_iter().chain(own).filter_map(|validation| validation.schema)
+        self.validation
+            .into_iter()
+            .chain(own)
+            .filter_map(|validation| validation.schema)
     }
 
     /// Whether a schema satisfies the predicate somewhere.
@@ -117,5 +141,7 @@ impl<'a> Crd<'a> {
 }
 
 fn validation(raw: Props<'_>) -> Validation<'_> {
-    Validation { schema: raw.object("openAPIV3Schema") }
+    Validation {
+        schema: raw.object("openAPIV3Schema"),
+    }
 }

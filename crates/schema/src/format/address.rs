@@ -55,7 +55,9 @@ fn is_ipv6_sloppy(text: &str) -> bool {
 }
 
 pub(crate) fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
+    let Some((address, bits)) = text.split_once('/') else {
+        return false;
+    };
     let max = if is_ipv4_sloppy(address) {
         32
     } else if is_ipv6_sloppy(address) {
@@ -93,7 +95,9 @@ pub(crate) fn is_request_uri(text: &str) -> bool {
     if text == "*" {
         return true;
     }
-    let Ok((scheme, rest)) = split_scheme(text) else { return false };
+    let Ok((scheme, rest)) = split_scheme(text) else {
+        return false;
+    };
     let rest = rest.split_once('?').map_or(rest, |(path, _)| path);
     if !rest.starts_with('/') {
         return !scheme.is_empty();
@@ -126,10 +130,14 @@ pub(crate) fn split_scheme(text: &str) -> Result<(&str, &str), ()> {
 }
 
 fn is_authority(text: &str) -> bool {
-    let (user, host) = text.rsplit_once('@').map_or((None, text), |(user, host)| (Some(user), host));
+    let (user, host) = text
+        .rsplit_once('@')
+        .map_or((None, text), |(user, host)| (Some(user), host));
     let user_ok = user.is_none_or(|user| {
         percent_encoding_is_whole(user)
-            && user.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&b))
+            && user
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&b))
     });
     user_ok && is_host(host)
 }
@@ -144,22 +152,30 @@ fn is_host(host: &str) -> bool {
     };
     if let Some(at) = port_at {
         let port = &host[at..];
-        let digits = port.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
+        let digits = port
+            .strip_prefix(':')
+            .is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
         if !port.is_empty() && !digits {
             return false;
         }
     }
     percent_encoding_is_whole(host)
-        && host.bytes().all(|b| {
-            !b.is_ascii() || b.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]<>\"%".contains(&b)
-        })
+        && host
+            .bytes()
+            .all(|b| !b.is_ascii() || b.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]<>\"%".contains(&b))
 }
 
 fn percent_encoding_is_whole(text: &str) -> bool {
     let bytes = text.as_bytes();
-    bytes.iter().enumerate().filter(|(_, b)| **b == b'%').all(|(at, _)| {
-        bytes.get(at + 1..at + 3).is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit))
-    })
+    bytes
+        .iter()
+        .enumerate()
+        .filter(|(_, b)| **b == b'%')
+        .all(|(at, _)| {
+            bytes
+                .get(at + 1..at + 3)
+                .is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit))
+        })
 }
 
 /// A mail address, with or without a display name before `<address>`.
@@ -173,11 +189,16 @@ pub(crate) fn is_email(text: &str) -> bool {
 
 fn is_display_name(name: &str) -> bool {
     let quoted = name.len() >= 2 && name.starts_with('"') && name.ends_with('"');
-    quoted || name.split([' ', '\t']).all(|word| word.chars().all(|c| is_atom_char(c) || c == '.'))
+    quoted
+        || name
+            .split([' ', '\t'])
+            .all(|word| word.chars().all(|c| is_atom_char(c) || c == '.'))
 }
 
 fn is_addr_spec(text: &str) -> bool {
-    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let Some((local, domain)) = text.rsplit_once('@') else {
+        return false;
+    };
     let quoted = local.len() > 2
         && local.starts_with('"')
         && local.ends_with('"')
@@ -187,7 +208,10 @@ fn is_addr_spec(text: &str) -> bool {
 }
 
 fn is_dot_atom(text: &str) -> bool {
-    !text.is_empty() && text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atom_char))
+    !text.is_empty()
+        && text
+            .split('.')
+            .all(|atom| !atom.is_empty() && atom.chars().all(is_atom_char))
 }
 
 fn is_atom_char(c: char) -> bool {

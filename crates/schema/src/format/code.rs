@@ -8,7 +8,9 @@ pub(super) fn is_uuid(text: &str, version: Option<u8>) -> bool {
         if let (true, [b'-', tail @ ..]) = (index > 0, rest) {
             rest = tail;
         }
-        let Some((group, tail)) = rest.split_at_checked(width) else { return false };
+        let Some((group, tail)) = rest.split_at_checked(width) else {
+            return false;
+        };
         if !group.iter().all(u8::is_ascii_hexdigit) {
             return false;
         }
@@ -28,7 +30,9 @@ pub(super) fn is_uuid(text: &str, version: Option<u8>) -> bool {
 }
 
 fn without_blanks_and_dashes(text: &str) -> Vec<u8> {
-    text.bytes().filter(|b| !matches!(b, b' ' | b'\t' | b'\n' | b'\r' | 0xc | b'-')).collect()
+    text.bytes()
+        .filter(|b| !matches!(b, b' ' | b'\t' | b'\n' | b'\r' | 0xc | b'-'))
+        .collect()
 }
 
 fn digit(byte: u8) -> u32 {
@@ -37,7 +41,9 @@ fn digit(byte: u8) -> u32 {
 
 pub(super) fn is_isbn10(text: &str) -> bool {
     let code = without_blanks_and_dashes(text);
-    let [head @ .., last] = code.as_slice() else { return false };
+    let [head @ .., last] = code.as_slice() else {
+        return false;
+    };
     if head.len() != 9 || !head.iter().all(u8::is_ascii_digit) {
         return false;
     }
@@ -47,7 +53,7 @@ pub(super) fn is_isbn10(text: &str) -> bool {
         _ => return false,
     };
     let sum: u32 = (1..).zip(head).map(|(weight, byte)| weight * digit(*byte)).sum();
-    (sum + 10 * last) % 11 == 0
+    (sum + 10 * last).is_multiple_of(11)
 }
 
 pub(super) fn is_isbn13(text: &str) -> bool {
@@ -55,21 +61,32 @@ pub(super) fn is_isbn13(text: &str) -> bool {
     if code.len() != 13 || !code.iter().all(u8::is_ascii_digit) {
         return false;
     }
-    let sum: u32 = code[..12].iter().enumerate().map(|(at, b)| digit(*b) * if at % 2 == 0 { 1 } else { 3 }).sum();
+    let sum: u32 = code[..12]
+        .iter()
+        .enumerate()
+        .map(|(at, b)| digit(*b) * if at % 2 == 0 { 1 } else { 3 })
+        .sum();
     digit(code[12]) == (10 - sum % 10) % 10
 }
 
 /// A card number of a known issuer with a right check digit; anything but digits is ignored.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let code: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).collect();
-    let known = match (code.len(), code.as_slice()) {
-        (13 | 16, [b'4', ..]) => true,
-        (16, [b'5', b'1'..=b'5', ..]) => true,
-        (16, [b'6', b'0', b'1', b'1', ..] | [b'6', b'5', ..]) => true,
-        (15, [b'3', b'4' | b'7', ..]) => true,
-        (14, [b'3', b'0', b'0'..=b'5', ..] | [b'3', b'6' | b'8', ..]) => true,
-        (15, [b'2', b'1', b'3', b'1', ..] | [b'1', b'8', b'0', b'0', ..]) => true,
-        (16, [b'3', b'5', ..]) => true,
+    let known = match code.len() {
+        13 => code.starts_with(b"4"),
+        14 => matches!(
+            code.as_slice(),
+            [b'3', b'0', b'0'..=b'5', ..] | [b'3', b'6' | b'8', ..]
+        ),
+        15 => [b"34".as_slice(), b"37", b"2131", b"1800"]
+            .iter()
+            .any(|issuer| code.starts_with(issuer)),
+        16 => {
+            matches!(code.as_slice(), [b'5', b'1'..=b'5', ..])
+                || [b"4".as_slice(), b"6011", b"65", b"35"]
+                    .iter()
+                    .any(|issuer| code.starts_with(issuer))
+        }
         _ => false,
     };
     let sum: u32 = code
@@ -82,7 +99,7 @@ pub(super) fn is_credit_card(text: &str) -> bool {
             (_, value) => value * 2,
         })
         .sum();
-    known && sum % 10 == 0
+    known && sum.is_multiple_of(10)
 }
 
 pub(super) fn is_ssn(text: &str) -> bool {
@@ -100,7 +117,9 @@ pub(super) fn is_hex_color(text: &str) -> bool {
 }
 
 pub(super) fn is_rgb_color(text: &str) -> bool {
-    let Some(inside) = text.strip_prefix("rgb(").and_then(|tail| tail.strip_suffix(')')) else { return false };
+    let Some(inside) = text.strip_prefix("rgb(").and_then(|tail| tail.strip_suffix(')')) else {
+        return false;
+    };
     let mut channels = 0;
     let all = inside.split(',').all(|part| {
         channels += 1;
@@ -119,5 +138,7 @@ pub(super) fn is_base64(text: &str) -> bool {
     !text.is_empty()
         && text.len().is_multiple_of(4)
         && padding <= 2
-        && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+        && body
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }

@@ -10,9 +10,14 @@ pub(super) fn is_date(text: &str) -> bool {
     }
     let number = |range: std::ops::Range<usize>| -> Option<u32> {
         let digits = text.get(range)?;
-        digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+        digits
+            .bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| digits.parse().ok())?
     };
-    let (Some(year), Some(month), Some(day)) = (number(0..4), number(5..7), number(8..10)) else { return false };
+    let (Some(year), Some(month), Some(day)) = (number(0..4), number(5..7), number(8..10)) else {
+        return false;
+    };
     (1..=12).contains(&month) && day >= 1 && day <= days_in_month(i64::from(year), month)
 }
 
@@ -20,7 +25,9 @@ pub(super) fn is_date(text: &str) -> bool {
 pub(super) fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
-    let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
+    let (Some(date), Some(time)) = (parts.next(), parts.next()) else {
+        return false;
+    };
     is_date(date) && is_clock_time(time)
 }
 
@@ -78,7 +85,9 @@ fn is_go_duration(text: &str) -> bool {
         if whole + fraction == 0 {
             return false;
         }
-        let unit_end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+        let unit_end = after
+            .find(|c: char| c == '.' || c.is_ascii_digit())
+            .unwrap_or(after.len());
         if !["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&&after[..unit_end]) {
             return false;
         }
@@ -89,8 +98,9 @@ fn is_go_duration(text: &str) -> bool {
 }
 
 fn has_counted_unit(text: &str) -> bool {
-    const EXACT: [&str; 16] =
-        ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk", "nano", "micro", "milli", "sec", "min"];
+    const EXACT: [&str; 16] = [
+        "ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk", "nano", "micro", "milli", "sec", "min",
+    ];
     const PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
     let mut rest = text;
     let mut found = false;
@@ -98,7 +108,9 @@ fn has_counted_unit(text: &str) -> bool {
         let number = &rest[at..];
         let after = number.trim_start_matches(|c: char| c.is_ascii_digit());
         let unit = after.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']);
-        let end = unit.find(|c: char| !(c.is_ascii_alphabetic() || c == 'µ')).unwrap_or(unit.len());
+        let end = unit
+            .find(|c: char| !(c.is_ascii_alphabetic() || c == 'µ'))
+            .unwrap_or(unit.len());
         if end > 0 {
             if number[..number.len() - after.len()].parse::<i64>().is_err() {
                 return false;

@@ -25,7 +25,11 @@ fn follow<'v>(step: &'v Step, values: &[&'v Value]) -> Option<Vec<&'v Value>> {
     let mut out = Vec::new();
     match step {
         Step::Field(name) => {
-            out.extend(values.iter().filter_map(|value| value.as_object()?.get(name.as_ref())));
+            out.extend(
+                values
+                    .iter()
+                    .filter_map(|value| value.as_object()?.get(name.as_ref())),
+            );
         }
         Step::Literal(literal) => out.extend(values.iter().map(|_| literal)),
         Step::Slice(slice) => {
@@ -74,7 +78,13 @@ fn descend<'v>(value: &'v Value, depth: usize, out: &mut Vec<&'v Value>) {
 
 fn take<'v>(slice: Slice, items: &'v [Value], out: &mut Vec<&'v Value>) -> Option<()> {
     let length = i64::try_from(items.len()).ok()?;
-    let wrap = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
+    let wrap = |index: i64| {
+        if index < 0 {
+            index.saturating_add(length)
+        } else {
+            index
+        }
+    };
     let start = wrap(slice.start.unwrap_or(0));
     let end = match slice.end {
         End::Open => length,
@@ -87,7 +97,9 @@ fn take<'v>(slice: Slice, items: &'v [Value], out: &mut Vec<&'v Value>) -> Optio
     if start < 0 || start >= length || end < 0 || end > length || start > end {
         return None;
     }
-    let step = usize::try_from(slice.step.unwrap_or(1)).ok().filter(|step| *step > 0)?;
+    let step = usize::try_from(slice.step.unwrap_or(1))
+        .ok()
+        .filter(|step| *step > 0)?;
     let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
     out.extend(items.get(range)?.iter().step_by(step));
     Some(())

@@ -42,7 +42,10 @@ fn step<'t>(out: &mut Vec<Step>, rest: &'t str, c: char, depth: usize) -> Result
 }
 
 fn is_terminator(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
+    matches!(
+        c,
+        ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}'
+    )
 }
 
 fn field<'t>(out: &mut Vec<Step>, rest: &'t str) -> &'t str {
@@ -59,7 +62,11 @@ fn field<'t>(out: &mut Vec<Step>, rest: &'t str) -> &'t str {
             name.push(c);
         }
     }
-    out.push(if name == "*" { Step::Wildcard } else { Step::Field(name.into()) });
+    out.push(if name == "*" {
+        Step::Wildcard
+    } else {
+        Step::Field(name.into())
+    });
     &rest[end..]
 }
 
@@ -80,7 +87,10 @@ fn number<'t>(out: &mut Vec<Step>, rest: &'t str) -> Result<&'t str, JsonPathErr
     let text = &rest[..end];
     let value = match text.parse::<i64>() {
         Ok(integer) => Value::from(integer),
-        Err(_) => text.parse::<f64>().map(Value::from).map_err(|_| JsonPathError::BadIndex(text.to_owned()))?,
+        Err(_) => text
+            .parse::<f64>()
+            .map(Value::from)
+            .map_err(|_| JsonPathError::BadIndex(text.to_owned()))?,
     };
     out.push(Step::Literal(value));
     Ok(&rest[end..])
@@ -112,12 +122,18 @@ fn unescape(c: char) -> char {
 }
 
 fn bracket<'t>(out: &mut Vec<Step>, inside: &'t str, depth: usize) -> Result<&'t str, JsonPathError> {
-    let end = inside.find([']', '\n']).filter(|at| inside[*at..].starts_with(']'));
-    let Some(end) = end else { return Err(JsonPathError::Unterminated("array")) };
+    let end = inside
+        .find([']', '\n'])
+        .filter(|at| inside[*at..].starts_with(']'));
+    let Some(end) = end else {
+        return Err(JsonPathError::Unterminated("array"));
+    };
     let text = &inside[..end];
     let parts: Vec<&str> = text.split(',').collect();
     if let [_, _, ..] = parts.as_slice() {
-        let branches = parts.iter().map(|part| steps(&format!("[{}]", part.trim_matches(' ')), depth + 1));
+        let branches = parts
+            .iter()
+            .map(|part| steps(&format!("[{}]", part.trim_matches(' ')), depth + 1));
         out.push(Step::Union(branches.collect::<Result<_, _>>()?));
     } else if let Some(key) = quoted_key(text) {
         out.extend(steps(&format!(".{key}"), depth + 1)?);
@@ -128,19 +144,29 @@ fn bracket<'t>(out: &mut Vec<Step>, inside: &'t str, depth: usize) -> Result<&'t
 }
 
 fn quoted_key(text: &str) -> Option<&str> {
-    text.strip_prefix('\'')?.strip_suffix('\'').filter(|key| !key.contains('\''))
+    text.strip_prefix('\'')?
+        .strip_suffix('\'')
+        .filter(|key| !key.contains('\''))
 }
 
 fn slice(text: &str) -> Result<Slice, JsonPathError> {
     let bad = || JsonPathError::BadIndex(text.to_owned());
     let number = |part: &str| -> Result<Option<i64>, JsonPathError> {
-        if part.is_empty() { Ok(None) } else { part.parse().map(Some).map_err(|_| bad()) }
+        if part.is_empty() {
+            Ok(None)
+        } else {
+            part.parse().map(Some).map_err(|_| bad())
+        }
     };
     let parts: Vec<&str> = text.split(':').collect();
     let (start, end, step) = match parts.as_slice() {
         [start] => (number(start)?, End::Single, None),
         [start, end] => (number(start)?, number(end)?.map_or(End::Open, End::At), None),
-        [start, end, step] => (number(start)?, number(end)?.map_or(End::Open, End::At), number(step)?),
+        [start, end, step] => (
+            number(start)?,
+            number(end)?.map_or(End::Open, End::At),
+            number(step)?,
+        ),
         _ => return Err(bad()),
     };
     Ok(Slice { start, end, step })
@@ -152,13 +178,22 @@ fn filter<'t>(out: &mut Vec<Step>, inside: &'t str, depth: usize) -> Result<&'t 
         return Err(JsonPathError::Unterminated("array"));
     };
     let text = &inside[..end];
-    let compared = text.find(['!', '<', '>', '=']).filter(|at| *at > 0).and_then(|at| {
-        let tail = &text[at..];
-        let width = tail.find(|c| !matches!(c, '!' | '<' | '>' | '=')).unwrap_or(tail.len());
-        (width < tail.len()).then(|| (&text[..at], &tail[..width], &tail[width..]))
-    });
+    let compared = text
+        .find(['!', '<', '>', '='])
+        .filter(|at| *at > 0)
+        .and_then(|at| {
+            let tail = &text[at..];
+            let width = tail
+                .find(|c| !matches!(c, '!' | '<' | '>' | '='))
+                .unwrap_or(tail.len());
+            (width < tail.len()).then(|| (&text[..at], &tail[..width], &tail[width..]))
+        });
     let filter = match compared {
-        None => Filter { left: steps(text, depth + 1)?, operator: Operator::Exists, right: Vec::new() },
+        None => Filter {
+            left: steps(text, depth + 1)?,
+            operator: Operator::Exists,
+            right: Vec::new(),
+        },
         Some((left, operator, right)) => Filter {
             left: steps(left, depth + 1)?,
             operator: operator_of(operator),

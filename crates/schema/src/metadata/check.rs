@@ -31,7 +31,10 @@ pub fn validate_object_meta(
     if !generate_name.is_empty() {
         let at = path.child("generateName");
         let why = name(generate_name, NameCheck::Prefix);
-        errors.extend(why.into_iter().map(|why| FieldError::invalid(&at, generate_name, why)));
+        errors.extend(
+            why.into_iter()
+                .map(|why| FieldError::invalid(&at, generate_name, why)),
+        );
     }
     let own_name = text(metadata, "name");
     let at = path.child("name");
@@ -58,7 +61,9 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -
     let mut errors = Vec::new();
     if !text(old, "deletionTimestamp").is_empty() {
         let had: Vec<&str> = texts(old, "finalizers").collect();
-        let mut added: Vec<&str> = texts(new, "finalizers").filter(|name| !had.contains(name)).collect();
+        let mut added: Vec<&str> = texts(new, "finalizers")
+            .filter(|name| !had.contains(name))
+            .collect();
         added.sort_unstable();
         added.dedup();
         if !added.is_empty() {
@@ -77,12 +82,24 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -
     let generation = |metadata: &Value| metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
     if generation(new) < generation(old) {
         let at = path.child("generation");
-        errors.push(FieldError::invalid(&at, generation(new), "must not be decremented"));
+        errors.push(FieldError::invalid(
+            &at,
+            generation(new),
+            "must not be decremented",
+        ));
     }
     for name in ["name", "namespace", "uid"] {
-        errors.extend(immutable(text(new, name).into(), &text(old, name).into(), &path.child(name)));
+        errors.extend(immutable(
+            text(new, name).into(),
+            &text(old, name).into(),
+            &path.child(name),
+        ));
     }
-    for name in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for name in [
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
         let value = |metadata: &Value| metadata.get(name).cloned().unwrap_or(Value::Null);
         errors.extend(immutable(value(new), &value(old), &path.child(name)));
     }
@@ -99,9 +116,10 @@ pub(crate) fn immutable(new: Value, old: &Value, path: &FieldPath) -> Option<Fie
 fn namespace(metadata: &Value, namespaced: bool, path: &FieldPath) -> Vec<FieldError> {
     match (namespaced, text(metadata, "namespace")) {
         (true, "") => vec![FieldError::required(path, "")],
-        (true, name) => {
-            dns1123_label(name).into_iter().map(|why| FieldError::invalid(path, name, why)).collect()
-        }
+        (true, name) => dns1123_label(name)
+            .into_iter()
+            .map(|why| FieldError::invalid(path, name, why))
+            .collect(),
         (false, "") => Vec::new(),
         (false, _) => vec![FieldError::forbidden(path, "not allowed on this type")],
     }
@@ -110,16 +128,28 @@ fn namespace(metadata: &Value, namespaced: bool, path: &FieldPath) -> Vec<FieldE
 fn labels_annotations_owners(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let labels = path.child("labels");
     for (key, value) in map(metadata, "labels") {
-        errors.extend(label_key(key).into_iter().map(|why| FieldError::invalid(&labels, key.as_str(), why)));
+        errors.extend(
+            label_key(key)
+                .into_iter()
+                .map(|why| FieldError::invalid(&labels, key.as_str(), why)),
+        );
         let value = value.as_str().unwrap_or_default();
-        errors.extend(label_value(value).into_iter().map(|why| FieldError::invalid(&labels, value, why)));
+        errors.extend(
+            label_value(value)
+                .into_iter()
+                .map(|why| FieldError::invalid(&labels, value, why)),
+        );
     }
     let annotations = path.child("annotations");
     let mut bytes = 0;
     for (key, value) in map(metadata, "annotations") {
         bytes += key.len() + value.as_str().map_or(0, str::len);
         let complaints = label_key(&key.to_lowercase());
-        errors.extend(complaints.into_iter().map(|why| FieldError::invalid(&annotations, key.as_str(), why)));
+        errors.extend(
+            complaints
+                .into_iter()
+                .map(|why| FieldError::invalid(&annotations, key.as_str(), why)),
+        );
     }
     if bytes > MAX_ANNOTATION_BYTES {
         errors.push(FieldError::too_long(&annotations, MAX_ANNOTATION_BYTES));
@@ -164,7 +194,11 @@ fn owners(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
 
 fn finalizers(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for name in texts(metadata, "finalizers") {
-        errors.extend(label_key(name).into_iter().map(|why| FieldError::invalid(path, name, why)));
+        errors.extend(
+            label_key(name)
+                .into_iter()
+                .map(|why| FieldError::invalid(path, name, why)),
+        );
     }
     let has = |wanted: &str| texts(metadata, "finalizers").any(|name| name == wanted);
     if has("orphan") && has("foregroundDeletion") {
@@ -179,17 +213,28 @@ fn managed_fields(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldErro
         let path = path.index(index);
         let operation = text(entry, "operation");
         if !matches!(operation, "Apply" | "Update") {
-            errors.push(FieldError::invalid(&path.child("operation"), operation, "must be `Apply` or `Update`"));
+            errors.push(FieldError::invalid(
+                &path.child("operation"),
+                operation,
+                "must be `Apply` or `Update`",
+            ));
         }
         let fields_type = text(entry, "fieldsType");
         if !matches!(fields_type, "" | "FieldsV1") {
-            errors.push(FieldError::invalid(&path.child("fieldsType"), fields_type, "must be `FieldsV1`"));
+            errors.push(FieldError::invalid(
+                &path.child("fieldsType"),
+                fields_type,
+                "must be `FieldsV1`",
+            ));
         }
         if text(entry, "manager").len() > MAX_MANAGER_BYTES {
             errors.push(FieldError::too_long(&path.child("manager"), MAX_MANAGER_BYTES));
         }
         if text(entry, "subresource").len() > MAX_SUBRESOURCE_BYTES {
-            errors.push(FieldError::too_long(&path.child("subresource"), MAX_SUBRESOURCE_BYTES));
+            errors.push(FieldError::too_long(
+                &path.child("subresource"),
+                MAX_SUBRESOURCE_BYTES,
+            ));
         }
     }
 }
@@ -199,7 +244,10 @@ fn text<'v>(metadata: &'v Value, name: &str) -> &'v str {
 }
 
 fn list<'v>(metadata: &'v Value, name: &str) -> &'v [Value] {
-    metadata.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    metadata
+        .get(name)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 fn texts<'v>(metadata: &'v Value, name: &str) -> impl Iterator<Item = &'v str> {
@@ -207,5 +255,9 @@ fn texts<'v>(metadata: &'v Value, name: &str) -> impl Iterator<Item = &'v str> {
 }
 
 fn map<'v>(metadata: &'v Value, name: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
-    metadata.get(name).and_then(Value::as_object).into_iter().flat_map(Map::iter)
+    metadata
+        .get(name)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::iter)
 }

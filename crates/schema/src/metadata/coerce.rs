@@ -138,7 +138,10 @@ fn structure(
     let mut failure = None;
     map.retain(|name, value| {
         let path = format!("{prefix}{name}");
-        let Ok(at) = shape.fields.binary_search_by(|(known, _)| (*known).cmp(name.as_str())) else {
+        let Ok(at) = shape
+            .fields
+            .binary_search_by(|(known, _)| (*known).cmp(name.as_str()))
+        else {
             unknown.push(path);
             return false;
         };
@@ -218,7 +221,9 @@ fn field(
 
 /// The path as Go's decoder writes it in errors: without list indexes.
 fn without_indexes(path: &str) -> String {
-    path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest)).collect()
+    path.split('[')
+        .map(|part| part.split_once(']').map_or(part, |(_, rest)| rest))
+        .collect()
 }
 
 fn json_type(value: &Value) -> String {

@@ -23,7 +23,13 @@ pub(super) struct Fault {
 
 impl Fault {
     fn new(kind: FieldErrorKind, path: String, value: Value, message: String) -> Self {
-        Fault { kind, path: Some(path), value, detail: message.clone(), message }
+        Fault {
+            kind,
+            path: Some(path),
+            value,
+            detail: message.clone(),
+            message,
+        }
     }
 
     pub(super) fn wrong_type(at: &At<'_>, expected: &str, actual: &str) -> Self {
@@ -46,42 +52,66 @@ impl Fault {
     }
 
     pub(super) fn whole(message: String) -> Self {
-        Fault { kind: FieldErrorKind::Invalid, path: None, value: "".into(), detail: message.clone(), message }
+        Fault {
+            kind: FieldErrorKind::Invalid,
+            path: None,
+            value: "".into(),
+            detail: message.clone(),
+            message,
+        }
     }
 
     pub(super) fn required(at: &At<'_>) -> Self {
         let path = at.dotted();
         let message = format!("{path} in body is required");
-        Fault { detail: String::new(), ..Fault::new(FieldErrorKind::Required, path, "".into(), message) }
+        Fault {
+            detail: String::new(),
+            ..Fault::new(FieldErrorKind::Required, path, "".into(), message)
+        }
     }
 
     pub(super) fn forbidden_property(at: &At<'_>, name: &str) -> Self {
-        Fault::invalid_as(at, name.into(), |path| format!("{path}.{name} in body is a forbidden property"))
+        Fault::invalid_as(at, name.into(), |path| {
+            format!("{path}.{name} in body is a forbidden property")
+        })
     }
 
     pub(super) fn too_long(at: &At<'_>, max: i64) -> Self {
         let path = at.dotted();
         let message = format!("{path} in body should be at most {max} chars long");
         let detail = FieldError::too_long(&FieldPath::root(), usize::try_from(max).unwrap_or(0)).detail;
-        Fault { detail, ..Fault::new(FieldErrorKind::TooLong, path, "<value omitted>".into(), message) }
+        Fault {
+            detail,
+            ..Fault::new(FieldErrorKind::TooLong, path, "<value omitted>".into(), message)
+        }
     }
 
     pub(super) fn too_many(at: &At<'_>, actual: i64, max: i64, what: &str) -> Self {
         let path = at.dotted();
         let message = format!("{path} in body should have at most {max} {what}");
         let detail = FieldError::too_many(&FieldPath::root(), 0, usize::try_from(max).unwrap_or(0)).detail;
-        Fault { detail, ..Fault::new(FieldErrorKind::TooMany, path, actual.into(), message) }
+        Fault {
+            detail,
+            ..Fault::new(FieldErrorKind::TooMany, path, actual.into(), message)
+        }
     }
 
     pub(super) fn not_supported(at: &At<'_>, value: &Value, allowed: &[Value]) -> Self {
         let path = at.dotted();
         let words: Vec<String> = allowed
             .iter()
-            .map(|value| value.as_str().map_or_else(|| json::to_go_string(value), str::to_owned))
+            .map(|value| {
+                value
+                    .as_str()
+                    .map_or_else(|| json::to_go_string(value), str::to_owned)
+            })
             .collect();
         let message = format!("{path} in body should be one of {words:?}");
         let detail = FieldError::not_supported(&FieldPath::root(), "", &words).detail;
-        Fault { detail, ..Fault::new(FieldErrorKind::NotSupported, path, value.clone(), message) }
+        Fault {
+            detail,
+            ..Fault::new(FieldErrorKind::NotSupported, path, value.clone(), message)
+        }
     }
 }
 
@@ -108,7 +138,10 @@ impl Faults {
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark { kept: self.kept.len(), lost: self.lost }
+        Mark {
+            kept: self.kept.len(),
+            lost: self.lost,
+        }
     }
 
     pub(super) fn any_since(&self, mark: Mark) -> bool {
@@ -124,7 +157,10 @@ impl Faults {
     pub(super) fn take(&mut self, mark: Mark) -> Faults {
         let lost = self.lost - mark.lost;
         self.lost = mark.lost;
-        Faults { kept: self.kept.split_off(mark.kept), lost }
+        Faults {
+            kept: self.kept.split_off(mark.kept),
+            lost,
+        }
     }
 
     pub(super) fn append(&mut self, other: Faults) {
@@ -139,12 +175,21 @@ impl Faults {
         let mut seen = HashSet::new();
         let mut errors = Vec::with_capacity(self.kept.len());
         for fault in self.kept {
-            let field = match fault.path.as_deref().map(|path| path.strip_prefix('.').unwrap_or(path)) {
+            let field = match fault
+                .path
+                .as_deref()
+                .map(|path| path.strip_prefix('.').unwrap_or(path))
+            {
                 None | Some("") => prefix.to_string(),
                 Some(path) => prefix.child(path).to_string(),
             };
             if seen.insert(fault.message) {
-                errors.push(FieldError { kind: fault.kind, field, bad_value: fault.value, detail: fault.detail });
+                errors.push(FieldError {
+                    kind: fault.kind,
+                    field,
+                    bad_value: fault.value,
+                    detail: fault.detail,
+                });
             }
         }
         errors

@@ -3,14 +3,16 @@
 use serde_json::Value;
 use skopos_object::quote;
 
-use super::fault::{Fault, Faults};
 use super::Run;
+use super::fault::{Fault, Faults};
 use crate::path::At;
 use crate::structural::{Checks, Logic, Structural};
 
 impl Run {
     pub(super) fn logic(&mut self, checks: Option<&Checks>, at: &At<'_>, value: &Value) -> u32 {
-        let Some(logic) = checks.and_then(|checks| checks.logic.as_deref()) else { return 1 };
+        let Some(logic) = checks.and_then(|checks| checks.logic.as_deref()) else {
+            return 1;
+        };
         let mut matched = 1;
         matched += self.any_of(logic, at, value);
         matched += self.one_of(logic, at, value);
@@ -28,7 +30,8 @@ impl Run {
     }
 
     fn whole(&mut self, at: &At<'_>, what: &str) {
-        self.faults.push(|| Fault::whole(format!("{} {what}", quote(&at.dotted()))));
+        self.faults
+            .push(|| Fault::whole(format!("{} {what}", quote(&at.dotted()))));
     }
 
     /// Runs one branch aside. `Err` holds its errors.
@@ -77,12 +80,16 @@ impl Run {
         match valid {
             1 => first_match.unwrap_or(0),
             0 => {
-                self.whole(at, "must validate one and only one schema (oneOf). Found none valid");
+                self.whole(
+                    at,
+                    "must validate one and only one schema (oneOf). Found none valid",
+                );
                 self.report(closest)
             }
             _ => {
-                let what =
-                    format!("must validate one and only one schema (oneOf). Found {valid} valid alternatives");
+                let what = format!(
+                    "must validate one and only one schema (oneOf). Found {valid} valid alternatives"
+                );
                 self.whole(at, &what);
                 0
             }
@@ -105,7 +112,9 @@ impl Run {
     }
 
     fn report(&mut self, closest: Option<(u32, Faults)>) -> u32 {
-        let Some((matched, faults)) = closest else { return 0 };
+        let Some((matched, faults)) = closest else {
+            return 0;
+        };
         self.faults.append(faults);
         matched
     }

@@ -19,9 +19,18 @@ struct Numeric {
 impl Numeric {
     fn of(schema: &Structural, types: Types) -> Self {
         let ambiguous = schema.int_or_string && types == Types::Served;
-        let kind = schema.declared.filter(|kind| !ambiguous && matches!(kind, Type::Integer | Type::Number));
-        let format = schema.checks.as_ref().and_then(|checks| checks.format.as_ref()).map(|format| format.kind);
-        Numeric { kind, format: format.filter(|_| kind.is_some()) }
+        let kind = schema
+            .declared
+            .filter(|kind| !ambiguous && matches!(kind, Type::Integer | Type::Number));
+        let format = schema
+            .checks
+            .as_ref()
+            .and_then(|checks| checks.format.as_ref())
+            .map(|format| format.kind);
+        Numeric {
+            kind,
+            format: format.filter(|_| kind.is_some()),
+        }
     }
 
     /// Whether a number can be held by this type. Constraints must fit as well as values.
@@ -31,7 +40,10 @@ impl Numeric {
                 None => false,
                 Some(value) => self.format != Some(FormatKind::Int32) || i32::try_from(value).is_ok(),
             },
-            #[expect(clippy::cast_possible_truncation, reason = "the overflow to infinity is the question")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the overflow to infinity is the question"
+            )]
             _ => self.format != Some(FormatKind::Float) || (number as f32).is_finite(),
         }
     }
@@ -50,14 +62,23 @@ impl Numeric {
 }
 
 impl Run {
-    pub(super) fn number(&mut self, schema: &Structural, checks: Option<&Checks>, at: &At<'_>, number: &Number) {
+    pub(super) fn number(
+        &mut self,
+        schema: &Structural,
+        checks: Option<&Checks>,
+        at: &At<'_>,
+        number: &Number,
+    ) {
         let numeric = Numeric::of(schema, self.types);
         let exact = number.as_i64();
         let Some(value) = number.as_f64() else { return };
         if !numeric.holds(value, exact) {
-            self.faults.push(|| Fault::whole(numeric.complaint("Checked", &at.dotted())));
+            self.faults
+                .push(|| Fault::whole(numeric.complaint("Checked", &at.dotted())));
         }
-        let Some(limits) = checks.and_then(|checks| checks.limits.as_deref()) else { return };
+        let Some(limits) = checks.and_then(|checks| checks.limits.as_deref()) else {
+            return;
+        };
         self.multiple_of(limits, numeric, at, value, exact);
         self.minimum(limits, numeric, at, value, exact);
         self.maximum(limits, numeric, at, value, exact);
@@ -67,12 +88,20 @@ impl Run {
     fn constraint_holds(&mut self, numeric: Numeric, what: &str, constraint: f64, at: &At<'_>) -> bool {
         let holds = numeric.holds(constraint, None);
         if !holds {
-            self.faults.push(|| Fault::whole(numeric.complaint(what, &at.dotted())));
+            self.faults
+                .push(|| Fault::whole(numeric.complaint(what, &at.dotted())));
         }
         holds
     }
 
-    fn multiple_of(&mut self, limits: &Limits, numeric: Numeric, at: &At<'_>, value: f64, exact: Option<i64>) {
+    fn multiple_of(
+        &mut self,
+        limits: &Limits,
+        numeric: Numeric,
+        at: &At<'_>,
+        value: f64,
+        exact: Option<i64>,
+    ) {
         let Some(factor) = limits.multiple_of else { return };
         let native = self.constraint_holds(numeric, "MultipleOf", factor, at);
         let (positive, multiple, shown) = match exact.filter(|_| native) {
@@ -81,17 +110,25 @@ impl Run {
                 (factor > 0, factor > 0 && value % factor == 0, Value::from(factor))
             }
             None => {
-                let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
+                let quotient = if factor < 1.0 {
+                    1.0 / factor * value
+                } else {
+                    value / factor
+                };
                 (factor > 0.0, is_json_integer(quotient), Value::from(factor))
             }
         };
-        let words = shown.as_i64().map_or_else(|| float(factor), |factor| factor.to_string());
+        let words = shown
+            .as_i64()
+            .map_or_else(|| float(factor), |factor| factor.to_string());
         if !positive {
-            let message = |path: &str| format!("factor MultipleOf declared for {path} must be positive: {words}");
+            let message =
+                |path: &str| format!("factor MultipleOf declared for {path} must be positive: {words}");
             self.faults.push(|| Fault::invalid_as(at, shown.clone(), message));
         } else if !multiple {
             let bad = number_value(value, exact.filter(|_| native));
-            self.faults.push(|| Fault::invalid(at, bad, &format!("should be a multiple of {words}")));
+            self.faults
+                .push(|| Fault::invalid(at, bad, &format!("should be a multiple of {words}")));
         }
     }
 
@@ -103,14 +140,26 @@ impl Run {
         let (below, bound) = match exact {
             Some(value) => {
                 let minimum = truncate(minimum);
-                (value < minimum || exclusive && value == minimum, minimum.to_string())
+                (
+                    value < minimum || exclusive && value == minimum,
+                    minimum.to_string(),
+                )
             }
             None => (value < minimum || exclusive && value <= minimum, float(minimum)),
         };
         if below {
-            let words = if exclusive { "greater than" } else { "greater than or equal to" };
-            self.faults
-                .push(|| Fault::invalid(at, number_value(value, exact), &format!("should be {words} {bound}")));
+            let words = if exclusive {
+                "greater than"
+            } else {
+                "greater than or equal to"
+            };
+            self.faults.push(|| {
+                Fault::invalid(
+                    at,
+                    number_value(value, exact),
+                    &format!("should be {words} {bound}"),
+                )
+            });
         }
     }
 
@@ -122,14 +171,26 @@ impl Run {
         let (above, bound) = match exact {
             Some(value) => {
                 let maximum = truncate(maximum);
-                (value > maximum || exclusive && value == maximum, maximum.to_string())
+                (
+                    value > maximum || exclusive && value == maximum,
+                    maximum.to_string(),
+                )
             }
             None => (value > maximum || exclusive && value >= maximum, float(maximum)),
         };
         if above {
-            let words = if exclusive { "less than" } else { "less than or equal to" };
-            self.faults
-                .push(|| Fault::invalid(at, number_value(value, exact), &format!("should be {words} {bound}")));
+            let words = if exclusive {
+                "less than"
+            } else {
+                "less than or equal to"
+            };
+            self.faults.push(|| {
+                Fault::invalid(
+                    at,
+                    number_value(value, exact),
+                    &format!("should be {words} {bound}"),
+                )
+            });
         }
     }
 }
@@ -138,7 +199,10 @@ fn number_value(value: f64, exact: Option<i64>) -> Value {
     exact.map_or_else(|| Value::from(value), Value::from)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "constraints lose their fraction on integers, as in Go")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "constraints lose their fraction on integers, as in Go"
+)]
 fn truncate(number: f64) -> i64 {
     number as i64
 }

@@ -11,10 +11,12 @@ pub(super) fn unchanged(schema: &Structural, new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => {
             new.len() == old.len()
-                && new.iter().all(|(name, new)| match (schema.field(name), old.get(name)) {
-                    (Some(schema), Some(old)) => unchanged(schema, new, old),
-                    _ => false,
-                })
+                && new
+                    .iter()
+                    .all(|(name, new)| match (schema.field(name), old.get(name)) {
+                        (Some(schema), Some(old)) => unchanged(schema, new, old),
+                        _ => false,
+                    })
         }
         (Value::Array(new), Value::Array(old)) => new.len() == old.len() && items_unchanged(schema, new, old),
         _ => new == old,
@@ -23,9 +25,9 @@ pub(super) fn unchanged(schema: &Structural, new: &Value, old: &Value) -> bool {
 
 fn items_unchanged(schema: &Structural, new: &[Value], old: &[Value]) -> bool {
     match schema.items() {
-        Some(item_schema) if schema.list_type == Some(ListType::Map) => new.iter().all(|item| {
-            find_item(schema, old, item).is_some_and(|old| unchanged(item_schema, item, old))
-        }),
+        Some(item_schema) if schema.list_type == Some(ListType::Map) => new
+            .iter()
+            .all(|item| find_item(schema, old, item).is_some_and(|old| unchanged(item_schema, item, old))),
         _ => new == old,
     }
 }
@@ -39,11 +41,13 @@ pub(super) fn find_item<'v>(schema: &Structural, old: &'v [Value], item: &Value)
     }
     old.iter().find(|candidate| {
         candidate.as_object().is_some_and(|candidate| {
-            keys.iter().all(|key| scalar(candidate, key).is_some_and(|value| scalar(item, key) == Some(value)))
+            keys.iter()
+                .all(|key| scalar(candidate, key).is_some_and(|value| scalar(item, key) == Some(value)))
         })
     })
 }
 
 fn scalar<'v>(item: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
-    item.get(key).filter(|value| value.is_boolean() || value.is_number() || value.is_string())
+    item.get(key)
+        .filter(|value| value.is_boolean() || value.is_number() || value.is_string())
 }
