@@ -19,6 +19,15 @@
 //! store.close().await;
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
+//!
+//! # On disk
+//!
+//! `log-<revision>` files hold the writes from that revision on, in checksummed frames of one sync each;
+//! `snapshot-<revision>` holds the whole state at that revision and replaces the log before it; `LOCK` keeps a
+//! second process out. Opening loads the newest snapshot, applies the log after it, and cuts off the one
+//! write that a crash may have left unfinished. Damage anywhere else is an [`OpenError`] that names file and
+//! place. A full disk refuses writes until there is room; a failed sync ends writes until a restart, because
+//! what is on disk is then unknown. Reads go on in both cases.
 
 mod commit;
 mod disk;

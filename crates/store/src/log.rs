@@ -67,15 +67,7 @@ impl Log {
         let Some(first) = changes.first().map(|change| change.revision()) else {
             return Ok(0);
         };
-        match &self.health {
-            Health::Good => {}
-            Health::Overhang => self.cut_back()?,
-            Health::Failed(message) => {
-                return Err(StorageError::Failed {
-                    message: message.clone(),
-                });
-            }
-        }
+        self.make_ready()?;
         self.frame.begin();
         for change in changes {
             self.frame.push(&record(change));
@@ -83,13 +75,11 @@ impl Log {
         let started = Instant::now();
         let frame = self.frame.finish(first);
         let written = frame.len() as u64;
-        match write_all(&mut *self.file, frame) {
-            Ok(()) => {}
-            Err(error) => return Err(self.write_failed(&error)),
+        if let Err(error) = write_all(&mut *self.file, frame) {
+            return Err(self.write_failed(&error));
         }
-        match self.file.sync() {
-            Ok(()) => {}
-            Err(error) => return Err(self.sync_failed(&error)),
+        if let Err(error) = self.file.sync() {
+            return Err(self.sync_failed(&error));
         }
         self.len += written;
         add(&counters.syncs, 1);
@@ -99,6 +89,16 @@ impl Log {
         );
         add(&counters.log_bytes, written);
         Ok(written)
+    }
+
+    fn make_ready(&mut self) -> Result<(), StorageError> {
+        match &self.health {
+            Health::Good => Ok(()),
+            Health::Overhang => self.cut_back(),
+            Health::Failed(message) => Err(StorageError::Failed {
+                message: message.clone(),
+            }),
+        }
     }
 
     /// Whether the present file ends cleanly. Only then may another one follow it.

@@ -127,40 +127,29 @@ pub(crate) fn recover(
     let names = disk.names().map_err(io_error)?;
     let segments = segments(&**disk, &names).map_err(io_error)?;
     let (state, snapshot_bytes) = load_base(&**disk, &names, &segments, history)?;
-    // Read only what the snapshot does not replace.
-    let start = segments.partition_point(|segment| segment.first.0 <= state.revision().0 + 1);
     let mut replay = Replay {
         disk: &**disk,
         state,
         last: None,
     };
-    let mut log_bytes = 0;
-    let mut end = None;
-    let needed = &segments[start.saturating_sub(1)..];
-    for (i, segment) in needed.iter().enumerate() {
-        let len = replay.segment(segment.first, i + 1 == needed.len())?;
-        log_bytes += len;
-        end = Some((log_name(segment.first), len));
-    }
+    let (end, log_bytes) = replay.segments(&segments)?;
     let Replay { state, last, .. } = replay;
     // Before a new file may take the name of an old one.
     tidy(&**disk, &names, &segments);
+    let next = Revision(state.revision().0 + 1);
     let log = match end {
         Some((name, len)) => {
             let mut log = reopen(disk, &name, len, segment_bytes).map_err(io_error)?;
             if last != Some(state.revision()) {
                 // Someone cut the log to before the snapshot. Leave no gap inside a file.
-                log.rotate(Revision(state.revision().0 + 1)).map_err(io_error)?;
+                log.rotate(next).map_err(io_error)?;
             }
             log
         }
-        None => {
-            let first = Revision(state.revision().0 + 1);
-            Log::create(disk.clone(), first, segment_bytes).map_err(|source| OpenError::Directory {
-                path: disk.path(),
-                source,
-            })?
-        }
+        None => Log::create(disk.clone(), next, segment_bytes).map_err(|source| OpenError::Directory {
+            path: disk.path(),
+            source,
+        })?,
     };
     Ok(Recovered {
         state,
@@ -238,6 +227,21 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
+    /// Applies the files that the snapshot does not replace; returns where the last one ends, and how long
+    /// they are together.
+    fn segments(&mut self, segments: &[Segment]) -> Result<(Option<(String, u64)>, u64), OpenError> {
+        let next = self.state.revision().0 + 1;
+        let start = segments.partition_point(|segment| segment.first.0 <= next);
+        let needed = &segments[start.saturating_sub(1)..];
+        let (mut end, mut total) = (None, 0);
+        for (i, segment) in needed.iter().enumerate() {
+            let len = self.segment(segment.first, i + 1 == needed.len())?;
+            total += len;
+            end = Some((log_name(segment.first), len));
+        }
+        Ok((end, total))
+    }
+
     /// Applies one file; returns the length of its sound part, which is all of it unless it is the last.
     fn segment(&mut self, first: Revision, is_last: bool) -> Result<u64, OpenError> {
         let name = log_name(first);

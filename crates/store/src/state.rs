@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::watch;
-
 use crate::{
     entries::View,
     entry::{Compacted, Entry, Event, Revision},
@@ -166,8 +164,8 @@ impl State {
         self.space(name).map_or(self.absent_floor, Space::lost)
     }
 
-    /// Checks that a watch may start after `after`, and returns what rings on new events.
-    pub(crate) fn listen(&mut self, name: &str, after: Revision) -> Result<watch::Receiver<()>, Compacted> {
+    /// Checks that a watch may start after `after`.
+    pub(crate) fn check_watch(&self, name: &str, after: Revision) -> Result<(), Compacted> {
         let oldest = self.floor(name);
         if after < oldest {
             return Err(Compacted {
@@ -175,7 +173,7 @@ impl State {
                 oldest,
             });
         }
-        Ok(self.space_mut(name).listen())
+        Ok(())
     }
 
     /// Forgets all history up to `upto`; returns how many events that were.

@@ -34,7 +34,7 @@ impl Watcher {
         prefix: &str,
         after: Revision,
     ) -> Result<Self, Compacted> {
-        let bell = core.write().listen(space, after)?;
+        let bell = listen(&core, space, after)?;
         core.counters.watchers.fetch_add(1, Relaxed);
         Ok(Self {
             core,
@@ -105,6 +105,20 @@ impl Watcher {
             oldest,
         }
     }
+}
+
+/// Subscribes to what rings on new events. Only the first watch of a space that is not there yet has to
+/// hold up the readers.
+fn listen(core: &Core, space: &str, after: Revision) -> Result<watch::Receiver<()>, Compacted> {
+    let state = core.read();
+    state.check_watch(space, after)?;
+    if let Some(space) = state.space(space) {
+        return Ok(space.listen());
+    }
+    drop(state);
+    let mut state = core.write();
+    state.check_watch(space, after)?;
+    Ok(state.space_mut(space).listen())
 }
 
 impl Drop for Watcher {
