@@ -11,7 +11,7 @@ use crate::shape::Shape;
 
 pub(crate) const APPS: &str = "/apis/myapps.example.com/v1/namespaces/default/applications";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const CRD: &str = include_str!("../../crates/conformance/scripts/fixtures/crd.yaml");
+const CRD: &str = include_str!("../crd.yaml");
 
 /// Installs the kind and stores a first object; notes how long that took together.
 pub(crate) async fn define<T>(
