@@ -8,7 +8,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::json;
+use skopos_app::App;
 use skopos_conformance::Target;
+use tokio_util::sync::CancellationToken;
 
 const CRD: &str = include_str!("../scripts/fixtures/crd.yaml");
 
@@ -18,6 +20,18 @@ async fn serves_kube_over_tls() -> anyhow::Result<()> {
     let config = Kubeconfig::read_from(target.kubeconfig())?;
     let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     tour(Client::try_from(config)?, &format!("rust-{}", std::process::id())).await
+}
+
+#[tokio::test]
+async fn serves_kube_without_a_socket() -> anyhow::Result<()> {
+    let app = App::start(skopos_app::Config::in_memory()).await?;
+    let client = Client::new(app.client_service(), "default");
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(app.run(shutdown.clone()));
+    let result = tour(client, "rust").await;
+    shutdown.cancel();
+    running.await??;
+    result
 }
 
 async fn tour(client: Client, namespace: &str) -> anyhow::Result<()> {
