@@ -66,7 +66,7 @@ pub(crate) fn decode_body(
         Encoding::Yaml => from_yaml(body),
         Encoding::Protobuf => from_protobuf(body, kind, types),
     }
-    .and_then(|(value, duplicates)| check_types(&value, types).map(|()| (value, duplicates)))
+    .and_then(|(value, duplicates)| check_types(&value, types, body).map(|()| (value, duplicates)))
     .map_err(|reason| unrecognized(kind, &reason, body))?;
     Ok(Decoded {
         value,
@@ -102,38 +102,44 @@ fn from_protobuf(body: &[u8], kind: &str, types: Types) -> Result<Parsed, String
     }
 }
 
-fn check_types(value: &Value, types: Types) -> Result<(), String> {
-    let name = match value {
-        Value::Object(_) => {
-            return if types == Types::Required {
-                require_types(value)
-            } else {
-                Ok(())
-            };
+/// Checks that a body can say what it is, and for custom resources that it does.
+fn check_types(value: &Value, types: Types, body: &[u8]) -> Result<(), String> {
+    if !matches!(value, Value::Object(_) | Value::Null) {
+        let reason = GO_TYPE_META.replacen("{}", go_name(value), 1);
+        return Err(format!("couldn't get version/kind; json parse error: {reason}"));
+    }
+    for (field, shown) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
+        match value.get(field) {
+            Some(Value::String(text)) if !text.is_empty() => {}
+            None | Some(Value::Null | Value::String(_)) if types == Types::Required => {
+                let shown_body = if body.starts_with(b"{") {
+                    String::from_utf8_lossy(body).into_owned()
+                } else {
+                    value.to_string()
+                };
+                return Err(format!("Object '{shown}' is missing in '{shown_body}'"));
+            }
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(other) => {
+                let name = go_name(other);
+                let reason =
+                    format!("json: cannot unmarshal {name} into Go struct field .{field} of type string");
+                return Err(format!("couldn't get version/kind; json parse error: {reason}"));
+            }
         }
-        Value::Null => {
-            return if types == Types::Required {
-                require_types(value)
-            } else {
-                Ok(())
-            };
-        }
+    }
+    Ok(())
+}
+
+fn go_name(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "object",
         Value::Array(_) => "array",
         Value::String(_) => "string",
         Value::Number(_) => "number",
         Value::Bool(_) => "bool",
-    };
-    let reason = GO_TYPE_META.replacen("{}", name, 1);
-    Err(format!("couldn't get version/kind; json parse error: {reason}"))
-}
-
-fn require_types(value: &Value) -> Result<(), String> {
-    for (field, shown) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
-        if value.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
-            return Err(format!("Object '{shown}' is missing in '{value}'"));
-        }
+        Value::Null => "null",
     }
-    Ok(())
 }
 
 fn unrecognized(kind: &str, reason: &str, body: &[u8]) -> Status {

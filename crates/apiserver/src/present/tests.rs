@@ -412,6 +412,15 @@ fn bad_bodies_get_upstreams_words() {
             ),
         ),
         (
+            "application/json",
+            r#"{"kind":7}"#,
+            400,
+            format!(
+                "{missing}couldn't get version/kind; json parse error: json: cannot unmarshal number into Go \
+                 struct field .kind of type string ({{\"kind\":7}})"
+            ),
+        ),
+        (
             "application/vnd.kubernetes.protobuf",
             "{}",
             400,
