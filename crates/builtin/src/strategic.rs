@@ -18,8 +18,13 @@ const ORDER_OF: &str = "$setElementOrder/";
 #[non_exhaustive]
 pub enum MergeError {
     /// `$patch` has a value that is not a directive here.
-    #[error("unknown patch type found: {0}")]
-    UnknownDirective(String),
+    #[error("unknown patch type: {directive} in map: {map}")]
+    UnknownDirective {
+        /// The value of `$patch`.
+        directive: String,
+        /// The object it was found in.
+        map: String,
+    },
     /// `$patch: merge` on a list item.
     #[error("merging lists cannot yet be specified in the patch")]
     MergeDirectiveInList,
@@ -32,16 +37,14 @@ pub enum MergeError {
         key: &'static str,
     },
     /// `$retainKeys` is not a list that names every key of the patch.
-    #[error("invalid patch format of retain keys")]
+    #[error("invalid patch format of retainKeys")]
     RetainKeys,
     /// `$setElementOrder/…` or `$deleteFromPrimitiveList/…` is not a list.
-    #[error("invalid patch format of {0}")]
-    NotAList(String),
+    #[error("expected a []interface {{}}, but received a {0}")]
+    NotAList(&'static str),
     /// Items of a patched list are not in the order that `$setElementOrder/…` gives.
-    #[error("The order in patch list:\n{patch}\n doesn't match {ORDER_OF}{field} list:\n{order}\n")]
+    #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
     Order {
-        /// The list.
-        field: String,
         /// Its items in the patch.
         patch: String,
         /// The wanted order.
@@ -84,6 +87,13 @@ struct FieldFacts<'a> {
     merge_key: &'static str,
 }
 
+impl MergeError {
+    /// Whether the server answers with 400; the other failures of a merge are 500 there.
+    pub fn is_bad_request(&self) -> bool {
+        matches!(self, Self::RetainKeys)
+    }
+}
+
 impl<'a> Schema<'a> {
     fn field(self, name: &str) -> Result<FieldFacts<'a>, MergeError> {
         let plain = |schema| FieldFacts { schema, merge: false, replace: false, merge_key: "" };
@@ -120,19 +130,22 @@ fn merge_map(
     mut patch: Map<String, Value>,
     schema: Schema<'_>,
 ) -> Result<Map<String, Value>, MergeError> {
-    if let Some(directive) = patch.remove(DIRECTIVE) {
+    if let Some(directive) = patch.get(DIRECTIVE).cloned() {
+        if !matches!(directive.as_str(), Some("replace" | "delete" | "merge")) {
+            return Err(unknown_directive(&directive, &Value::Object(patch)));
+        }
+        patch.remove(DIRECTIVE);
         match directive.as_str() {
             Some("replace") => return Ok(patch),
             Some("delete") => return Ok(Map::new()),
-            Some("merge") => {}
-            _ => return Err(MergeError::UnknownDirective(display(&directive))),
+            _ => {}
         }
     }
     retain_keys(&mut original, &mut patch)?;
     order::apply(&mut original, &mut patch, schema)?;
     for (key, value) in patch {
         if let Some(list) = key.strip_prefix(DELETE_FROM) {
-            let Value::Array(gone) = value else { return Err(MergeError::NotAList(key)) };
+            let Value::Array(gone) = value else { return Err(MergeError::NotAList(go_kind(&value))) };
             if let Some(Value::Array(items)) = original.get_mut(list) {
                 items.retain(|item| !gone.contains(item));
             }
@@ -233,14 +246,14 @@ fn take_special(original: Vec<Value>, patch: Vec<Value>, key: &'static str) -> R
             }
             Some("replace") => special.replaced = true,
             Some("merge") => return Err(MergeError::MergeDirectiveInList),
-            _ => return Err(MergeError::UnknownDirective(display(directive))),
+            _ => return Err(unknown_directive(directive, &item)),
         }
     }
     Ok(special)
 }
 
 fn key_of<'a>(item: &'a Value, key: &'static str) -> Result<&'a Value, MergeError> {
-    item.get(key).ok_or_else(|| MergeError::NoMergeKey { item: item.to_string(), key })
+    item.get(key).ok_or_else(|| MergeError::NoMergeKey { item: go_text(item), key })
 }
 
 /// Drops all keys but the named ones, which must include every key that the patch sets.
@@ -256,8 +269,35 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-fn display(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+fn unknown_directive(directive: &Value, map: &Value) -> MergeError {
+    MergeError::UnknownDirective { directive: go_text(directive), map: go_text(map) }
+}
+
+/// A value as Go prints it: `map[a:1 b:[x y]]`.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let members = map.iter().map(|(key, value)| format!("{key}:{}", go_text(value)));
+            format!("map[{}]", members.collect::<Vec<_>>().join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The Go type that a JSON value decodes to.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nil",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
 }
 
 #[cfg(test)]

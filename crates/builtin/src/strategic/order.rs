@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{DIRECTIVE, MergeError, ORDER_OF, Schema, merge_list};
+use super::{DIRECTIVE, MergeError, ORDER_OF, Schema, go_kind, go_text, merge_list};
 
 /// Handles `$setElementOrder/<list>`: merges that list now and puts it in the given order.
 pub(super) fn apply(
@@ -12,8 +12,9 @@ pub(super) fn apply(
 ) -> Result<(), MergeError> {
     let directives: Vec<String> = patch.keys().filter(|k| k.starts_with(ORDER_OF)).cloned().collect();
     for directive in directives {
-        let Some(Value::Array(order)) = patch.remove(&directive) else {
-            return Err(MergeError::NotAList(directive));
+        let order = match patch.remove(&directive) {
+            Some(Value::Array(order)) => order,
+            other => return Err(MergeError::NotAList(go_kind(&other.unwrap_or_default()))),
         };
         let field = &directive[ORDER_OF.len()..];
         let facts = schema.field(field)?;
@@ -28,7 +29,7 @@ pub(super) fn apply(
             _ => None,
         };
         if let Some(changes) = &changes {
-            check(field, changes, &order, facts.merge_key)?;
+            check(changes, &order, facts.merge_key)?;
         }
         let merged = match (&server, changes) {
             (None, None) => continue,
@@ -48,12 +49,12 @@ pub(super) fn apply(
 }
 
 /// The patched items must be in the wanted order already.
-fn check(field: &str, patch: &[Value], order: &[Value], key: &str) -> Result<(), MergeError> {
+fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), MergeError> {
     let mut rest = order.iter();
     for item in patch.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
         if !rest.any(|wanted| same(item, wanted, key)) {
-            let text = |items: &[Value]| Value::Array(items.to_vec()).to_string();
-            return Err(MergeError::Order { field: field.to_owned(), patch: text(patch), order: text(order) });
+            let text = |items: &[Value]| go_text(&Value::Array(items.to_vec()));
+            return Err(MergeError::Order { patch: text(patch), order: text(order) });
         }
     }
     Ok(())

@@ -103,15 +103,15 @@ fn refuses_what_it_cannot_apply() {
     let error = |document: Value, patch: Value| strategic_merge(kind, &document, &patch).unwrap_err().to_string();
     assert_eq!(
         error(pod(json!({"containers": [{"name": "a"}]})), json!({"spec": {"containers": [{"image": "x"}]}})),
-        r#"map: {"image":"x"} does not contain declared merge key: name"#
+        "map: map[image:x] does not contain declared merge key: name"
     );
-    assert_eq!(error(json!({}), json!({"$patch": "frob"})), "unknown patch type found: frob");
+    assert_eq!(error(json!({}), json!({"$patch": "frob"})), "unknown patch type: frob in map: map[$patch:frob]");
     assert_eq!(
         error(json!({"foo": {}}), json!({"foo": {"a": 1}})),
         r#"unable to find api field in struct Pod for the json field "foo""#
     );
     assert_eq!(
         error(pod(json!({"a": 1})), json!({"spec": {"$retainKeys": ["a"], "hostname": "x"}})),
-        "invalid patch format of retain keys"
+        "invalid patch format of retainKeys"
     );
 }
