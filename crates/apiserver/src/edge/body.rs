@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, Bytes};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -15,6 +15,14 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::account::Account;
 use super::activity::Busy;
+
+/// Pieces smaller than this are joined while more are ready: HTTP/2 sends each piece as a frame of its own,
+/// and a list of 50,000 small objects would be as many frames.
+const JOIN_BELOW_BYTES: usize = 16 * 1024;
+/// Joined pieces are sent at this size.
+const JOINED_BYTES: usize = 32 * 1024;
+/// Pieces joined at once, so that a stream that is always ready cannot keep the thread.
+const MAX_JOINED: usize = 1024;
 
 /// The body of a response.
 ///
@@ -28,6 +36,8 @@ pub struct ResponseBody {
     stop: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Keeps the connection from being seen as idle.
     busy: Option<Busy>,
+    /// What came after data that had to go first.
+    held: Option<io::Result<Frame<Bytes>>>,
 }
 
 enum Source {
@@ -75,6 +85,7 @@ impl ResponseBody {
             account: None,
             stop: None,
             busy: None,
+            held: None,
         }
     }
 
@@ -112,6 +123,47 @@ impl ResponseBody {
         }
     }
 
+    /// The next piece, with those after it that are small and ready.
+    fn poll_joined(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(held) = self.held.take() {
+            return Poll::Ready(Some(held));
+        }
+        let mut pieces = Pieces::default();
+        for _ in 0..MAX_JOINED {
+            let polled = self.poll_source(cx);
+            let data = match polled {
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => data,
+                    Err(other) => return self.after(pieces, Some(Ok(other))),
+                },
+                Poll::Ready(end) => return self.after(pieces, end),
+                Poll::Pending if pieces.n_bytes == 0 => return Poll::Pending,
+                Poll::Pending => break,
+            };
+            pieces.push(data);
+            if pieces.n_bytes >= JOIN_BELOW_BYTES && (pieces.is_one() || pieces.n_bytes >= JOINED_BYTES) {
+                break;
+            }
+        }
+        Poll::Ready(Some(Ok(Frame::data(pieces.join()))))
+    }
+
+    /// Data first, then what ended it.
+    fn after(
+        &mut self,
+        pieces: Pieces,
+        next: Option<io::Result<Frame<Bytes>>>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if pieces.n_bytes == 0 {
+            return Poll::Ready(next);
+        }
+        if next.is_none() {
+            self.source = Source::Ended;
+        }
+        self.held = next;
+        Poll::Ready(Some(Ok(Frame::data(pieces.join()))))
+    }
+
     fn is_stopped(&mut self, cx: &mut Context<'_>) -> bool {
         self.stop
             .as_mut()
@@ -120,9 +172,45 @@ impl ResponseBody {
 
     fn finish(&mut self) {
         self.source = Source::Ended;
+        self.held = None;
         self.stop = None;
         self.account = None;
         self.busy = None;
+    }
+}
+
+/// Data on its way into one frame. The first piece is kept as it is: most bodies have no second.
+#[derive(Default)]
+struct Pieces {
+    first: Bytes,
+    joined: BytesMut,
+    n_bytes: usize,
+}
+
+impl Pieces {
+    fn push(&mut self, data: Bytes) {
+        self.n_bytes += data.len();
+        if self.first.is_empty() && self.joined.is_empty() {
+            self.first = data;
+            return;
+        }
+        if self.joined.is_empty() {
+            self.joined.reserve(JOINED_BYTES + JOIN_BELOW_BYTES);
+            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+        }
+        self.joined.extend_from_slice(&data);
+    }
+
+    fn is_one(&self) -> bool {
+        self.joined.is_empty()
+    }
+
+    fn join(self) -> Bytes {
+        if self.joined.is_empty() {
+            self.first
+        } else {
+            self.joined.freeze()
+        }
     }
 }
 
@@ -155,7 +243,7 @@ impl Body for ResponseBody {
             );
             return Poll::Ready(Some(Err(late)));
         }
-        let polled = this.poll_source(cx);
+        let polled = this.poll_joined(cx);
         if let Poll::Ready(None | Some(Err(_))) = polled {
             this.finish();
         }
@@ -163,6 +251,9 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
+        if self.held.is_some() {
+            return false;
+        }
         match &self.source {
             Source::Ended => true,
             Source::Full(_) => false,
@@ -216,5 +307,64 @@ impl From<String> for ResponseBody {
 impl From<&'static str> for ResponseBody {
     fn from(text: &'static str) -> Self {
         Self::full(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt as _, stream};
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    /// The lengths of the frames that a body comes out in.
+    async fn frames(mut body: ResponseBody) -> Vec<Result<usize, String>> {
+        let mut lengths = Vec::new();
+        while let Some(frame) = body.frame().await {
+            lengths.push(
+                frame
+                    .map(|f| f.into_data().unwrap().len())
+                    .map_err(|error| error.to_string()),
+            );
+        }
+        lengths
+    }
+
+    fn pieces(lengths: &[usize]) -> Vec<Bytes> {
+        lengths.iter().map(|n| Bytes::from(vec![b'x'; *n])).collect()
+    }
+
+    #[tokio::test]
+    async fn joins_small_pieces_and_leaves_large_ones() {
+        let check = async |lengths: &[usize], expect: &[usize]| {
+            let body = ResponseBody::chunks(pieces(lengths));
+            assert_eq!(
+                body.size_hint().exact(),
+                Some(lengths.iter().sum::<usize>() as u64)
+            );
+            let expect: Vec<_> = expect.iter().map(|n| Ok(*n)).collect();
+            assert_eq!(frames(body).await, expect, "{lengths:?}");
+        };
+        check(&[], &[]).await;
+        check(&[5], &[5]).await;
+        check(&[1, 2, 3], &[6]).await;
+        check(&[20_000, 20_000], &[20_000, 20_000]).await;
+        check(&[10_000, 10_000, 10_000, 10_000, 10_000], &[40_000, 10_000]).await;
+    }
+
+    #[tokio::test]
+    async fn an_error_comes_after_the_data_before_it() {
+        let data = stream::iter(pieces(&[1, 2])).map(|bytes| Ok(Frame::data(bytes)));
+        let failing = data.chain(stream::once(async { Err(io::Error::other("late")) }));
+        let body = ResponseBody::stream(StreamBody::new(failing));
+        assert_eq!(frames(body).await, [Ok(3), Err("late".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn does_not_wait_for_more_when_some_is_there() {
+        let data = stream::iter(pieces(&[1, 2])).map(|bytes| Ok(Frame::data(bytes)));
+        let mut body = ResponseBody::stream(StreamBody::new(data.chain(stream::pending())));
+        let first = body.frame().await.unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap().len(), 3);
     }
 }
