@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
-use tokio::time::Instant;
 
 use super::body::ResponseBody;
 
@@ -77,10 +76,6 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
     /// Who asks.
     pub(crate) user: Arc<User>,
-    /// When the head of the request had arrived.
-    pub(crate) received: Instant,
-    /// When the edge gives up and answers 504; `None` for long-running requests.
-    pub(crate) deadline: Option<Instant>,
 }
 
 /// How a request shows in the metrics. The handler puts one into the extensions of its response.

@@ -282,9 +282,9 @@ impl<H: Handler> Shared<H> {
         let format = Format::of(&parts.headers, &parts.uri);
         let result = match self.deadline(&parts, received, is_long_running) {
             Err(refusal) => Err(refusal),
-            Ok(None) => self.dispatch(peer, parts, body, received, None).await,
+            Ok(None) => self.dispatch(peer, parts, body, is_long_running).await,
             Ok(Some((deadline, late))) => {
-                let inner = self.dispatch(peer, parts, body, received, Some(deadline));
+                let inner = self.dispatch(peer, parts, body, is_long_running);
                 timeout_at(deadline, inner)
                     .await
                     .unwrap_or(Err(Refusal::Timeout(late)))
@@ -327,8 +327,7 @@ impl<H: Handler> Shared<H> {
         peer: Peer,
         mut parts: Parts,
         body: B,
-        received: Instant,
-        deadline: Option<Instant>,
+        is_long_running: bool,
     ) -> Result<Outcome, Refusal>
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -338,9 +337,9 @@ impl<H: Handler> Shared<H> {
         if let Some(local) = Local::of(parts.uri.path()) {
             return Ok(self.local(local, &parts).into());
         }
-        let slot = match deadline {
-            None => None,
-            Some(_) => Some(
+        let slot = match is_long_running {
+            true => None,
+            false => Some(
                 self.admission
                     .admit(Kind::of(&parts.method), &user)
                     .ok_or(Refusal::Busy)?,
@@ -353,8 +352,6 @@ impl<H: Handler> Shared<H> {
             headers: parts.headers,
             body: held.bytes.clone(),
             user,
-            received,
-            deadline,
         };
         let response = self.handler.handle(request).await;
         drop(held);
