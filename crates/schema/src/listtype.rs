@@ -58,7 +58,8 @@ fn fields(schema: &Structural, at: &At<'_>, map: &Map<String, Value>, errors: &m
 fn list(schema: &Structural, at: &At<'_>, items: &[Value], errors: &mut Vec<FieldError>) {
     match schema.list_type {
         Some(ListType::Set) => {
-            for index in second_occurrences(items.len(), |index| Some(&items[index])) {
+            let same = |a: usize, b: usize| items[a] == items[b];
+            for index in second_occurrences(items.len(), same, |index| items[index].to_string()) {
                 errors.push(FieldError::duplicate(&path(at, index), items[index].clone()));
             }
         }
@@ -78,17 +79,18 @@ fn map_list(schema: &Structural, at: &At<'_>, items: &[Value], errors: &mut Vec<
         errors.push(FieldError::invalid(&path(at, index), items[index].clone(), why));
         return;
     }
-    let duplicates = match schema.keys() {
-        [key] => second_occurrences(items.len(), |index| items[index].get(key.as_ref())),
-        keys => {
-            let identities: Vec<Value> = items.iter().map(|item| identity(keys, item)).collect();
-            second_occurrences(identities.len(), |index| identities.get(index))
-        }
+    let keys = schema.keys();
+    let same = |a: usize, b: usize| {
+        let (a, b) = (&items[a], &items[b]);
+        keys.iter().all(|key| a.get(key.as_ref()) == b.get(key.as_ref()))
     };
+    let duplicates = second_occurrences(items.len(), same, |index| {
+        identity(keys, &items[index]).to_string()
+    });
     for index in duplicates {
         errors.push(FieldError::duplicate(
             &path(at, index),
-            identity(schema.keys(), &items[index]),
+            identity(keys, &items[index]),
         ));
     }
 }
@@ -105,21 +107,26 @@ fn path(at: &At<'_>, index: usize) -> FieldPath {
     FieldPath::root().child(&At::Index(at, index).bracketed())
 }
 
-/// The indexes at which a value is seen for the second time. Third times are not reported.
-fn second_occurrences<'v>(count: usize, get: impl Fn(usize) -> Option<&'v Value>) -> Vec<usize> {
+/// The indexes at which an item is seen for the second time. Third times are not reported.
+///
+/// Short lists are compared pair by pair with `same`, which needs no memory; long ones by `key`.
+fn second_occurrences(
+    count: usize,
+    same: impl Fn(usize, usize) -> bool,
+    key: impl Fn(usize) -> String,
+) -> Vec<usize> {
     let mut found = Vec::new();
     if count <= MAX_PAIRWISE {
         for index in 1..count {
-            let earlier = (0..index).filter(|earlier| get(*earlier) == get(index)).count();
-            if earlier == 1 {
+            if (0..index).filter(|earlier| same(*earlier, index)).count() == 1 {
                 found.push(index);
             }
         }
         return found;
     }
-    let mut seen: HashMap<Option<String>, u32> = HashMap::with_capacity(count);
+    let mut seen: HashMap<String, u32> = HashMap::with_capacity(count);
     for index in 0..count {
-        let times = seen.entry(get(index).map(Value::to_string)).or_insert(0);
+        let times = seen.entry(key(index)).or_insert(0);
         *times += 1;
         if *times == 2 {
             found.push(index);

@@ -206,11 +206,11 @@ impl Run {
 
     fn length_and_pattern(&mut self, checks: &Checks, at: &At<'_>, text: &str) {
         if let Some(limits) = &checks.limits {
-            let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
-            if let Some(max) = limits.max_length.filter(|max| length() > *max) {
+            let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+            if let Some(max) = limits.max_length.filter(|max| length > *max) {
                 return self.faults.push(|| Fault::too_long(at, max));
             }
-            if let Some(min) = limits.min_length.filter(|min| length() < *min) {
+            if let Some(min) = limits.min_length.filter(|min| length < *min) {
                 let why = format!("should be at least {min} chars long");
                 return self.faults.push(|| Fault::invalid(at, text.into(), &why));
             }

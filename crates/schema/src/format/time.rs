@@ -23,8 +23,7 @@ pub(super) fn is_date(text: &str) -> bool {
 
 /// RFC 3339, with any character before the fraction and without leap seconds.
 pub(super) fn is_date_time(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    let mut parts = lower.split('t');
+    let mut parts = text.split(['t', 'T']);
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else {
         return false;
     };
@@ -55,7 +54,7 @@ fn after_fraction(text: &str) -> Option<&str> {
 
 fn is_zone(text: &str) -> bool {
     match text.as_bytes() {
-        [b'z'] => true,
+        [b'z' | b'Z'] => true,
         [b'+' | b'-', a, b, b':', c, d] => [a, b, c, d].iter().all(|byte| byte.is_ascii_digit()),
         _ => false,
     }

@@ -126,15 +126,27 @@ pub(super) struct Mark {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     kept: Vec<Fault>,
+    /// Errors that are counted only.
     lost: usize,
+    /// Whether errors are only counted: a branch of a junctor is tried before anyone wants its errors.
+    quiet: bool,
 }
 
 impl Faults {
     pub(super) fn push(&mut self, fault: impl FnOnce() -> Fault) {
-        match self.kept.len() < MAX_FAULTS {
+        match !self.quiet && self.kept.len() < MAX_FAULTS {
             true => self.kept.push(fault()),
             false => self.lost += 1,
         }
+    }
+
+    /// Starts or stops counting only. Returns how it was before.
+    pub(super) fn hush(&mut self, quiet: bool) -> bool {
+        std::mem::replace(&mut self.quiet, quiet)
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     pub(super) fn mark(&self) -> Mark {
@@ -151,23 +163,6 @@ impl Faults {
     pub(super) fn cut(&mut self, mark: Mark) {
         self.kept.truncate(mark.kept);
         self.lost = mark.lost;
-    }
-
-    /// Removes and returns the errors since `mark`.
-    pub(super) fn take(&mut self, mark: Mark) -> Faults {
-        let lost = self.lost - mark.lost;
-        self.lost = mark.lost;
-        Faults {
-            kept: self.kept.split_off(mark.kept),
-            lost,
-        }
-    }
-
-    pub(super) fn append(&mut self, other: Faults) {
-        self.lost += other.lost;
-        for fault in other.kept {
-            self.push(|| fault);
-        }
     }
 
     /// Turns the errors into field errors below `prefix`, each message once.

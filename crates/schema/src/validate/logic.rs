@@ -4,9 +4,12 @@ use serde_json::Value;
 use skopos_object::quote;
 
 use super::Run;
-use super::fault::{Fault, Faults};
+use super::fault::Fault;
 use crate::path::At;
 use crate::structural::{Checks, Logic, Structural};
+
+/// The failed branch with most matches so far.
+type Closest<'s> = Option<(u32, &'s Structural)>;
 
 impl Run {
     pub(super) fn logic(&mut self, checks: Option<&Checks>, at: &At<'_>, value: &Value) -> u32 {
@@ -17,14 +20,10 @@ impl Run {
         matched += self.any_of(logic, at, value);
         matched += self.one_of(logic, at, value);
         matched += self.all_of(logic, at, value);
-        if let Some(not) = &logic.not {
-            let mark = self.faults.mark();
-            self.node(not, at, value, None);
-            let valid = !self.faults.any_since(mark);
-            self.faults.cut(mark);
-            if valid {
-                self.whole(at, "must not validate the schema (not)");
-            }
+        if let Some(not) = &logic.not
+            && self.attempt(not, at, value).1
+        {
+            self.whole(at, "must not validate the schema (not)");
         }
         matched
     }
@@ -34,47 +33,46 @@ impl Run {
             .push(|| Fault::whole(format!("{} {what}", quote(&at.dotted()))));
     }
 
-    /// Runs one branch aside. `Err` holds its errors.
-    fn branch(&mut self, schema: &Structural, at: &At<'_>, value: &Value) -> (u32, Result<(), Faults>) {
+    /// Tries a branch without keeping errors. Returns how much matched and whether it is valid.
+    fn attempt(&mut self, schema: &Structural, at: &At<'_>, value: &Value) -> (u32, bool) {
+        let before = self.faults.hush(true);
         let mark = self.faults.mark();
         let matched = self.node(schema, at, value, None);
-        match self.faults.any_since(mark) {
-            true => (matched, Err(self.faults.take(mark))),
-            false => (matched, Ok(())),
-        }
+        let valid = !self.faults.any_since(mark);
+        self.faults.cut(mark);
+        self.faults.hush(before);
+        (matched, valid)
     }
 
     fn any_of(&mut self, logic: &Logic, at: &At<'_>, value: &Value) -> u32 {
         if logic.any_of.is_empty() {
             return 0;
         }
-        let mut closest: Option<(u32, Faults)> = None;
+        let mut closest: Closest<'_> = None;
         for schema in &logic.any_of {
-            match self.branch(schema, at, value) {
-                (matched, Ok(())) => return matched,
-                (matched, Err(faults)) => keep_closest(&mut closest, matched, faults),
+            match self.attempt(schema, at, value) {
+                (matched, true) => return matched,
+                (matched, false) => keep_closest(&mut closest, matched, schema),
             }
         }
         self.whole(at, "must validate at least one schema (anyOf)");
-        self.report(closest)
+        self.report(closest, at, value)
     }
 
     fn one_of(&mut self, logic: &Logic, at: &At<'_>, value: &Value) -> u32 {
         if logic.one_of.is_empty() {
             return 0;
         }
-        let mut closest: Option<(u32, Faults)> = None;
+        let mut closest: Closest<'_> = None;
         let mut first_match = None;
         let mut valid = 0;
         for schema in &logic.one_of {
-            match self.branch(schema, at, value) {
-                (matched, Ok(())) => {
+            match self.attempt(schema, at, value) {
+                (matched, true) => {
                     valid += 1;
                     first_match.get_or_insert(matched);
-                    closest = None;
                 }
-                (matched, Err(faults)) if valid == 0 => keep_closest(&mut closest, matched, faults),
-                (_, Err(_)) => {}
+                (matched, false) => keep_closest(&mut closest, matched, schema),
             }
         }
         match valid {
@@ -84,7 +82,7 @@ impl Run {
                     at,
                     "must validate one and only one schema (oneOf). Found none valid",
                 );
-                self.report(closest)
+                self.report(closest, at, value)
             }
             _ => {
                 let what = format!(
@@ -111,17 +109,22 @@ impl Run {
         matched
     }
 
-    fn report(&mut self, closest: Option<(u32, Faults)>) -> u32 {
-        let Some((matched, faults)) = closest else {
+    /// Adds the errors of the closest branch, by running it once more now that they are wanted.
+    ///
+    /// Inside an attempt nobody wants them, so a branch runs at most once per junctor around it.
+    fn report(&mut self, closest: Closest<'_>, at: &At<'_>, value: &Value) -> u32 {
+        let Some((matched, schema)) = closest else {
             return 0;
         };
-        self.faults.append(faults);
+        if !self.faults.is_quiet() {
+            self.node(schema, at, value, None);
+        }
         matched
     }
 }
 
-fn keep_closest(closest: &mut Option<(u32, Faults)>, matched: u32, faults: Faults) {
-    if closest.as_ref().is_none_or(|(best, _)| matched > *best) {
-        *closest = Some((matched, faults));
+fn keep_closest<'s>(closest: &mut Closest<'s>, matched: u32, schema: &'s Structural) {
+    if closest.is_none_or(|(best, _)| matched > best) {
+        *closest = Some((matched, schema));
     }
 }
