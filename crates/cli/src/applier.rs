@@ -71,7 +71,7 @@ impl Applier {
     pub(crate) async fn apply(&mut self, object: &Value) -> Result<Applied, Failure> {
         let resource = self.resource(object).await?;
         let api = self.api(&resource, object)?;
-        let applied = self.write(&api, object).await?;
+        let applied = self.write(&api, &self.placed(&resource, object)).await?;
         if is_definition(&resource) {
             self.establish(&api, &applied.object).await?;
         }
@@ -85,6 +85,15 @@ impl Applier {
             return Err(Failure::failed(text).hint("remove metadata.namespace"));
         }
         Ok(Api::namespaced(&self.client, resource, own.unwrap_or(&self.namespace)))
+    }
+
+    /// The object with its namespace written out, as kubectl remembers it.
+    fn placed(&self, resource: &Resource, object: &Value) -> Value {
+        let mut placed = object.clone();
+        if resource.namespaced && placed["metadata"]["namespace"].is_null() {
+            placed["metadata"]["namespace"] = Value::String(self.namespace.clone());
+        }
+        placed
     }
 
     async fn resource(&mut self, object: &Value) -> Result<Resource, Failure> {

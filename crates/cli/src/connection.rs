@@ -89,9 +89,4 @@ impl Scope {
         }
         Some(self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()))
     }
-
-    /// The namespace that the user named, if any.
-    pub(crate) fn named(&self) -> Option<&str> {
-        self.namespace.as_deref()
-    }
 }

@@ -4,9 +4,13 @@ use std::io;
 
 use skopos_client::{ConnectError, Error, UnknownResource};
 
+use crate::terminal;
+
 /// Exit codes, as `--help` documents them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Code {
+    /// All is well.
+    Done = 0,
     /// The request, or one of several, failed.
     Failed = 1,
     /// The command line makes no sense.
@@ -66,6 +70,28 @@ impl Failure {
     }
 }
 
+/// Failures that did not stop the command.
+#[derive(Debug, Default)]
+pub(crate) struct Failed {
+    pub(crate) worst: Option<Code>,
+}
+
+impl Failed {
+    /// Reports one and goes on.
+    pub(crate) fn note(&mut self, failure: &Failure) {
+        terminal::report(failure);
+        self.worst = self.worst.max(Some(failure.code));
+    }
+
+    /// Ends the command with the right code; what happened was said already.
+    pub(crate) fn end(self) -> Result<(), Failure> {
+        match self.worst {
+            None => Ok(()),
+            Some(code) => Err(Failure::silent(code)),
+        }
+    }
+}
+
 /// Joins an error and its causes in one line, without saying anything twice.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -89,8 +115,7 @@ impl From<Error> for Failure {
             ),
             Error::TimedOut { .. } => Self::failed(chain(&error)).hint("the server is slow or stuck; try again"),
             Error::Refused(status) => {
-                let prefix = if status.code >= 400 { "Error from server" } else { "server" };
-                let failure = Self::failed(format!("{prefix} ({}): {}", status.reason.as_str(), status.message));
+                let failure = Self::failed(format!("{} ({})", status.message, status.reason));
                 match refusal_hint(status.code) {
                     Some(hint) => failure.hint(hint),
                     None => failure,
@@ -131,6 +156,10 @@ impl From<UnknownResource> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::failed(format!("cannot write the output: {error}"))
+        match error.kind() {
+            // The reader has seen enough, as with `| head`.
+            io::ErrorKind::BrokenPipe => Self::silent(Code::Done),
+            _ => Self::failed(format!("cannot write the output: {error}")),
+        }
     }
 }

@@ -139,10 +139,10 @@ fn documents(text: &str) -> Vec<(usize, &str)> {
     let mut at = 0;
     for (n, line) in text.split_inclusive('\n').enumerate() {
         let next = at + line.len();
-        if line.starts_with("---") {
+        if let Some(rest) = line.strip_prefix("---") {
             parts.push((start_line, &text[start..at]));
             // `--- {a: 1}` has content on the same line: keep it, the marker is valid YAML.
-            let bare = line[3..].trim().is_empty() || line[3..].trim_start().starts_with('#');
+            let bare = rest.trim().is_empty() || rest.trim_start().starts_with('#');
             (start, start_line) = if bare { (next, n + 2) } else { (at, n + 1) };
         }
         at = next;

@@ -77,45 +77,45 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(last: Value, wanted: Value, live: Value, expect: Value) {
+    fn check([last, wanted, live, expect]: [Value; 4]) {
         let patch = three_way(&last, &wanted, &live).unwrap_or(Value::Null);
         assert_eq!(patch, expect, "last {last} wanted {wanted} live {live}");
     }
 
     #[test]
     fn changes_and_additions_are_sent() {
-        check(json!({"a": 1}), json!({"a": 2, "b": 3}), json!({"a": 1}), json!({"a": 2, "b": 3}));
-        check(json!({}), json!({"s": {"x": 1}}), json!({"s": {"y": 2}}), json!({"s": {"x": 1}}));
+        check([json!({"a": 1}), json!({"a": 2, "b": 3}), json!({"a": 1}), json!({"a": 2, "b": 3})]);
+        check([json!({}), json!({"s": {"x": 1}}), json!({"s": {"y": 2}}), json!({"s": {"x": 1}})]);
     }
 
     #[test]
     fn what_is_no_longer_wanted_is_removed() {
-        check(json!({"a": 1, "b": 1}), json!({"a": 1}), json!({"a": 1, "b": 1}), json!({"b": null}));
-        check(json!({"s": {"x": 1}}), json!({"s": {}}), json!({"s": {"x": 1, "y": 2}}), json!({"s": {"x": null}}));
-        check(json!({"s": {"x": 1}}), json!({}), json!({"s": {"x": 1, "y": 2}}), json!({"s": null}));
-        check(json!({"a": 1}), json!({"a": null}), json!({"a": 1}), json!({"a": null}));
+        check([json!({"a": 1, "b": 1}), json!({"a": 1}), json!({"a": 1, "b": 1}), json!({"b": null})]);
+        check([json!({"s": {"x": 1}}), json!({"s": {}}), json!({"s": {"x": 1, "y": 2}}), json!({"s": {"x": null}})]);
+        check([json!({"s": {"x": 1}}), json!({}), json!({"s": {"x": 1, "y": 2}}), json!({"s": null})]);
+        check([json!({"a": 1}), json!({"a": null}), json!({"a": 1}), json!({"a": null})]);
     }
 
     #[test]
     fn what_others_set_is_left_alone() {
-        check(json!({"a": 1}), json!({"a": 1}), json!({"a": 1, "status": {"ready": true}}), Value::Null);
+        check([json!({"a": 1}), json!({"a": 1}), json!({"a": 1, "status": {"ready": true}}), Value::Null]);
     }
 
     #[test]
     fn what_others_changed_is_set_back() {
-        check(json!({"a": 1}), json!({"a": 1}), json!({"a": 9}), json!({"a": 1}));
-        check(json!({"a": {"b": 1}}), json!({"a": {"b": 1}}), json!({"a": "text"}), json!({"a": {"b": 1}}));
+        check([json!({"a": 1}), json!({"a": 1}), json!({"a": 9}), json!({"a": 1})]);
+        check([json!({"a": {"b": 1}}), json!({"a": {"b": 1}}), json!({"a": "text"}), json!({"a": {"b": 1}})]);
     }
 
     #[test]
     fn lists_are_replaced_whole() {
-        check(json!({"l": [1, 2]}), json!({"l": [1]}), json!({"l": [1, 2]}), json!({"l": [1]}));
-        check(json!({"l": [1]}), json!({"l": [1]}), json!({"l": [1]}), Value::Null);
+        check([json!({"l": [1, 2]}), json!({"l": [1]}), json!({"l": [1, 2]}), json!({"l": [1]})]);
+        check([json!({"l": [1]}), json!({"l": [1]}), json!({"l": [1]}), Value::Null]);
     }
 
     #[test]
     fn removal_of_what_is_gone_already_is_not_sent() {
-        check(json!({"b": 1}), json!({}), json!({}), Value::Null);
+        check([json!({"b": 1}), json!({}), json!({}), Value::Null]);
     }
 
     #[test]

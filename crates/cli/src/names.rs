@@ -1,6 +1,9 @@
 //! Reads `TYPE NAME…`, `TYPE/NAME…` and `TYPE,TYPE`.
 
+use skopos_client::{Catalog, Resource};
+
 use crate::failure::Failure;
+use crate::terminal;
 
 /// A resource type and the objects of it that are meant; none means all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +20,16 @@ pub(crate) fn targets(words: &[String]) -> Result<Vec<Target>, Failure> {
         [types] => Ok(types.split(',').filter(|w| !w.is_empty()).map(|w| target(w, &[])).collect()),
         [kind, names @ ..] => by_space(kind, names),
     }
+}
+
+/// Finds the resource that a word stands for, and says so if the word is ambiguous.
+pub(crate) fn resolve<'a>(catalog: &'a Catalog, word: &str) -> Result<&'a Resource, Failure> {
+    let found = catalog.resolve(word)?;
+    if let Some(also) = found.also {
+        let (chosen, other) = (found.resource.group_resource(), also.group_resource());
+        terminal::note(&format!("note: \"{word}\" means {chosen} here; write {other} for the other"));
+    }
+    Ok(found.resource)
 }
 
 fn target(word: &str, names: &[String]) -> Target {

@@ -151,7 +151,7 @@ fn in_scope(resource: &Resource, scope: &str) -> bool {
 fn worth_telling(chosen: &Resource, other: &Resource) -> bool {
     let built_in = |r: &Resource| r.group.is_empty() || !r.group.contains('.') || r.group.ends_with(".k8s.io");
     let same = chosen.group == other.group && chosen.plural == other.plural;
-    !same && !(built_in(chosen) && built_in(other))
+    !(same || built_in(chosen) && built_in(other))
 }
 
 /// Levenshtein distance over characters.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
+use skopos_app::Credentials;
 
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
@@ -41,6 +42,9 @@ pub(crate) struct Apiserver {
     /// Client certificates signed by these authorities are accepted
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
+    /// Tokens that are accepted, one per line: token,user,uid,"group,group"
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
     #[command(flatten)]
     ignored: Ignored,
 }
@@ -94,8 +98,12 @@ impl Apiserver {
             data_dir: self.data_dir.clone(),
             listen: SocketAddr::new(self.bind_address, self.secure_port),
             kubeconfig: self.kubeconfig.clone().unwrap_or_else(|| dir.join("kubeconfig")),
-            serving_certificate: self.serving_certificate(),
-            client_ca: self.client_ca_file.clone(),
+            credentials: Credentials {
+                serving: self.serving_certificate(),
+                client_ca: self.client_ca_file.clone(),
+                tokens: self.token_auth_file.clone(),
+                dir: self.cert_dir.clone(),
+            },
         }
     }
 

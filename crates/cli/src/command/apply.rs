@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use skopos_client::WriteParams;
 
 use crate::applier::{Applied, Applier};
-use crate::command::get::Failed;
 use crate::connection::Connection;
-use crate::failure::{Code, EXIT_CODES, Failure};
+use crate::failure::{Code, EXIT_CODES, Failed, Failure};
 use crate::manifest::{Manifest, read};
 use crate::output::without_managed_fields;
 use crate::terminal;
@@ -81,7 +80,7 @@ impl Apply {
         for read in read(&self.filename, self.recursive) {
             match read {
                 Ok(manifest) => manifests.push(manifest),
-                Err(failure) => failed.note(failure),
+                Err(failure) => failed.note(&failure),
             }
         }
         if manifests.is_empty() {
@@ -96,7 +95,7 @@ impl Apply {
                 Ok(applied) => self.print(&applied)?,
                 Err(failure) => {
                     let lost = failure.code == Code::NoConnection;
-                    failed.note(located(failure, manifest));
+                    failed.note(&located(failure, manifest));
                     if lost {
                         break;
                     }

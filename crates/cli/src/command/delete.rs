@@ -7,11 +7,10 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use skopos_client::{Api, Catalog, Client, DeleteParams, Error, ListParams, Propagation, Resource};
 
-use crate::command::get::{Failed, resolve};
 use crate::connection::{Connection, Scope, Select};
-use crate::failure::{EXIT_CODES, Failure};
+use crate::failure::{EXIT_CODES, Failed, Failure};
 use crate::manifest;
-use crate::names::targets;
+use crate::names::{resolve, targets};
 use crate::terminal;
 
 /// How often an object that is going away is looked at.
@@ -110,14 +109,14 @@ impl Delete {
             match self.delete(&mut victim).await {
                 Ok(()) => going.push(victim),
                 Err(error) if error.is_not_found() && self.ignore_not_found => {}
-                Err(error) => failed.note(error.into()),
+                Err(error) => failed.note(&error.into()),
             }
         }
         if !self.no_wait && !self.dry_run {
             let limit = Duration::from_secs(self.timeout);
             match tokio::time::timeout(limit, wait(&going)).await {
                 Ok(waited) => waited?,
-                Err(_) => failed.note(still_there(limit)),
+                Err(_) => failed.note(&still_there(limit)),
             }
         }
         failed.end()
@@ -201,7 +200,7 @@ impl Delete {
                 Ok(victim) => victims.push(victim),
                 // Without the kind there are no objects of it.
                 Err(_) if self.ignore_not_found => {}
-                Err(failure) => failed.note(failure),
+                Err(failure) => failed.note(&failure),
             }
         }
         victims.reverse();

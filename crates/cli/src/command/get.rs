@@ -5,8 +5,8 @@ use serde_json::Value;
 use skopos_client::{Api, Catalog, Client, ListParams, Resource};
 
 use crate::connection::{Connection, Scope, Select};
-use crate::failure::{Code, EXIT_CODES, Failure};
-use crate::names::{Target, targets};
+use crate::failure::{EXIT_CODES, Failed, Failure};
+use crate::names::{Target, resolve, targets};
 use crate::output::{ObjectFormat, Table, WideColumns, documents, without_managed_fields};
 use crate::terminal;
 
@@ -74,7 +74,7 @@ impl Get {
         let (client, catalog) = self.connection.discover().await?;
         let mut parts = Vec::new();
         for target in targets {
-            parts.extend(self.parts(&client, &catalog, target)?);
+            parts.extend(self.parts(&client, &catalog, &target)?);
         }
         match self.output {
             Format::Table => self.tables(&client, &parts, WideColumns::Hidden).await,
@@ -85,7 +85,7 @@ impl Get {
         }
     }
 
-    fn parts(&self, client: &Client, catalog: &Catalog, target: Target) -> Result<Vec<Part>, Failure> {
+    fn parts(&self, client: &Client, catalog: &Catalog, target: &Target) -> Result<Vec<Part>, Failure> {
         let category = catalog.category(&target.word);
         let resources = if category.is_empty() { vec![resolve(catalog, &target.word)?] } else { category };
         let namespace = self.scope.namespace(client);
@@ -119,7 +119,7 @@ impl Get {
             let table = match self.table(part, wide, parts.len() > 1, &mut failed).await {
                 Ok(table) => table,
                 Err(failure) => {
-                    failed.note(failure);
+                    failed.note(&failure);
                     continue;
                 }
             };
@@ -161,7 +161,7 @@ impl Get {
             match part.api.read_as(Some(name), AS_TABLE, &ListParams::default()).await {
                 Ok(answer) => self.add_page(&mut whole, part, &answer.value, wide, prefix)?,
                 Err(error) if error.is_not_found() && self.ignore_not_found => {}
-                Err(error) => failed.note(error.into()),
+                Err(error) => failed.note(&error.into()),
             }
         }
         Ok(whole)
@@ -212,7 +212,7 @@ impl Get {
                 match part.api.get(name).await {
                     Ok(value) => keep(value),
                     Err(error) if error.is_not_found() && self.ignore_not_found => {}
-                    Err(error) => failed.note(error.into()),
+                    Err(error) => failed.note(&error.into()),
                 }
             }
             if part.names.is_empty() {
@@ -222,7 +222,7 @@ impl Get {
                         Ok(Some(object)) => keep(object.to_value()),
                         Ok(None) => break,
                         Err(error) => {
-                            failed.note(error.into());
+                            failed.note(&error.into());
                             break;
                         }
                     }
@@ -248,38 +248,6 @@ impl Get {
             terminal::say(&format!("{}/{}", resource.qualified_kind(), text(&object["metadata"]["name"])))?;
         }
         failed.end()
-    }
-}
-
-/// Finds the resource that a word stands for, and says so if the word is ambiguous.
-pub(super) fn resolve<'a>(catalog: &'a Catalog, word: &str) -> Result<&'a Resource, Failure> {
-    let found = catalog.resolve(word)?;
-    if let Some(also) = found.also {
-        let (chosen, other) = (found.resource.group_resource(), also.group_resource());
-        terminal::note(&format!("note: \"{word}\" means {chosen} here; write {other} for the other"));
-    }
-    Ok(found.resource)
-}
-
-/// Failures that did not stop the command.
-#[derive(Debug, Default)]
-pub(super) struct Failed {
-    pub(super) worst: Option<Code>,
-}
-
-impl Failed {
-    /// Reports one and goes on.
-    pub(super) fn note(&mut self, failure: Failure) {
-        terminal::report(&failure);
-        self.worst = self.worst.max(Some(failure.code));
-    }
-
-    /// Ends the command with the right code; what happened was said already.
-    pub(super) fn end(self) -> Result<(), Failure> {
-        match self.worst {
-            None => Ok(()),
-            Some(code) => Err(Failure::silent(code)),
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use skopos_app::Credentials;
 
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
@@ -68,8 +69,7 @@ impl Up {
             data_dir: (!self.in_memory).then(|| self.data_dir.clone()),
             listen: self.listen,
             kubeconfig: self.kubeconfig.clone().unwrap_or_else(|| self.data_dir.join("kubeconfig")),
-            serving_certificate: None,
-            client_ca: None,
+            credentials: Credentials::default(),
         }
     }
 }

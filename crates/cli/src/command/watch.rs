@@ -8,11 +8,10 @@ use skopos_client::{Api, Error, Follow, Follower, Resource, Selection, Why};
 use tokio_util::sync::CancellationToken;
 
 use crate::change_view::{block, line};
-use crate::command::get::resolve;
 use crate::connection::{Connection, Scope, Select};
 use crate::failure::{EXIT_CODES, Failure, chain};
 use crate::mirror::{Mirror, Seen};
-use crate::names::targets;
+use crate::names::{resolve, targets};
 use crate::{signal, terminal};
 
 /// Show every change of a resource, field by field

@@ -1,0 +1,246 @@
+//! The steps of the tour, and the watch that looks on.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use skopos_client::{
+    Api, Client, DeleteParams, Error, Follow, Follower, Patch, Resource, Selection, WriteParams, discover,
+};
+
+use crate::applier::Applier;
+use crate::change_view::{block, line};
+use crate::failure::{Failure, chain};
+use crate::manifest;
+use crate::mirror::{Mirror, Seen};
+use crate::terminal::{self, FAINT, STRONG};
+
+const DEFINITION: &str = include_str!("../../../../../examples/application-crd.yaml");
+const NAMESPACE: &str = "default";
+const GROUP: &str = "myapps.example.com";
+const VERSION: &str = "v1";
+const PLURAL: &str = "applications";
+/// A change that does not show up within this time never will.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How the tour is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Show {
+    /// With commentary.
+    Text,
+    /// Only the changes, one line each.
+    Json,
+}
+
+/// A tour under way.
+pub(super) struct Tour {
+    show: Show,
+    api: Api,
+    follower: Follower,
+    mirror: Mirror,
+    step: u32,
+    created: u32,
+    updated: u32,
+    deleted: u32,
+}
+
+impl Tour {
+    /// Installs the kind and begins to watch it.
+    pub(super) async fn begin(client: Client, show: Show, address: SocketAddr) -> Result<Self, Failure> {
+        if show == Show::Text {
+            let line = format!("{STRONG}Skopos{STRONG:#} runs a control plane in memory at https://{address}.");
+            terminal::say(&line)?;
+        }
+        let resource = install(&client, show).await?;
+        let api = Api::namespaced(&client, &resource, NAMESPACE);
+        let follower = Follower::new(Api::all(&client, &resource), Selection::default());
+        let mut tour = Self {
+            show,
+            api,
+            follower,
+            mirror: Mirror::default(),
+            step: 1,
+            created: 0,
+            updated: 0,
+            deleted: 0,
+        };
+        tour.title("Watch it. The watch knows three words: group myapps.example.com, version v1, plural applications.")?;
+        tour.until_listed().await?;
+        Ok(tour)
+    }
+
+    pub(super) async fn run(&mut self) -> Result<(), Failure> {
+        let write = WriteParams { field_manager: "skopos-demo".to_owned(), ..WriteParams::default() };
+        self.title("Create two applications. Fields with a default (replicas) are filled in by the server.")?;
+        for object in [shop(), checkout()] {
+            self.api.create(&object, &write).await?;
+        }
+        self.see(2).await?;
+
+        self.title("Roll out a new image and turn on debugging: one patch, one change, three fields.")?;
+        let patch = json!({"spec": {"image": "nginx:1.28", "env": [
+            {"name": "LOG_LEVEL", "value": "debug"}, {"name": "TRACE", "value": "on"}]}});
+        self.api.patch("shop", Patch::Merge(&patch), &write).await?;
+        self.see(1).await?;
+
+        self.title("Scale it, through the scale subresource that kubectl and autoscalers use.")?;
+        let scale = json!({"spec": {"replicas": 5}});
+        self.api.patch_subresource("shop", "scale", Patch::Merge(&scale), &write).await?;
+        self.see(1).await?;
+
+        self.title("Report progress in the status, as a controller does: the spec cannot change on this path.")?;
+        let status = json!({"status": {"phase": "Running", "replicas": 5, "conditions": [
+            {"type": "Ready", "status": "True", "reason": "AllReplicasReady"}]}});
+        self.api.patch_subresource("shop", "status", Patch::Merge(&status), &write).await?;
+        self.see(1).await?;
+
+        self.title("Ask for something that the schema forbids. The server refuses, and the watch sees nothing.")?;
+        let wrong = json!({"spec": {"image": ""}});
+        let refusal = self.api.patch("shop", Patch::Merge(&wrong), &write).await;
+        self.refused(refusal.map(|_| ()))?;
+
+        self.title("Delete one. A watch reports what it was.")?;
+        self.api.delete("checkout", &DeleteParams::default()).await?;
+        self.see(1).await?;
+
+        let (created, updated, deleted) = (self.created, self.updated, self.deleted);
+        if self.show == Show::Text {
+            let done = format!("The watch saw {created} created, {updated} updated, {deleted} deleted.");
+            terminal::say(&format!("\n{STRONG}{done}{STRONG:#}"))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the tour went as it should.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        match (self.created, self.updated, self.deleted) {
+            (2, 3, 1) => Ok(()),
+            other => Err(Failure::failed(format!("the watch should have seen 2, 3 and 1 changes, not {other:?}"))),
+        }
+    }
+
+    /// Goes on showing changes for as long as it is let.
+    pub(super) async fn stay(mut self) -> Result<(), Failure> {
+        loop {
+            let report = self.follower.next().await;
+            if let Follow::Trouble { error, .. } = &report {
+                terminal::note(&chain(error));
+            }
+            self.take(report)?;
+        }
+    }
+
+    fn title(&mut self, text: &str) -> Result<(), Failure> {
+        self.step += 1;
+        title(self.show, self.step, text)
+    }
+
+    async fn until_listed(&mut self) -> Result<(), Failure> {
+        let wait = async {
+            loop {
+                match self.follower.next().await {
+                    Follow::Trouble { error, .. } => return Err(Failure::from(error)),
+                    report @ Follow::Listed { .. } => return self.take(report).map(|_| ()),
+                    report => self.take(report)?,
+                };
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| Err(nothing_seen()))
+    }
+
+    /// Waits until the watch has seen so many changes.
+    async fn see(&mut self, n: usize) -> Result<(), Failure> {
+        let wait = async {
+            let mut left = n;
+            while left > 0 {
+                let report = self.follower.next().await;
+                left = left.saturating_sub(self.take(report)?);
+            }
+            Ok(())
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| Err(nothing_seen()))
+    }
+
+    /// Shows what a report means; returns how many changes that were.
+    fn take(&mut self, report: Follow) -> Result<usize, Failure> {
+        let seen = self.mirror.take(report);
+        for change in &seen {
+            match change {
+                Seen::Existing(_) => {}
+                Seen::Created(_) => self.created += 1,
+                Seen::Updated { .. } => self.updated += 1,
+                Seen::Deleted(_) => self.deleted += 1,
+            }
+            let now = Timestamp::now();
+            match self.show {
+                Show::Text => terminal::write(block(change, self.api.resource(), now).as_bytes())?,
+                Show::Json => terminal::say(&line(change, self.api.resource(), now))?,
+            }
+        }
+        Ok(seen.len())
+    }
+
+    fn refused(&self, result: Result<(), Error>) -> Result<(), Failure> {
+        match result {
+            Ok(()) => Err(Failure::failed("the server should have refused an empty image")),
+            Err(Error::Refused(status)) if self.show == Show::Text => {
+                Ok(terminal::say(&format!("    {FAINT}{}: {}{FAINT:#}", status.code, status.message))?)
+            }
+            Err(Error::Refused(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn title(show: Show, step: u32, text: &str) -> Result<(), Failure> {
+    match show {
+        Show::Text => Ok(terminal::say(&format!("\n{STRONG}{step}. {text}{STRONG:#}"))?),
+        Show::Json => Ok(()),
+    }
+}
+
+/// Applies the definition and looks up what the server made of it.
+async fn install(client: &Client, show: Show) -> Result<Resource, Failure> {
+    title(show, 1, "Install a kind that the server does not know: applications.myapps.example.com.")?;
+    let catalog = discover(client).await?;
+    let mut applier = Applier::new(client.clone(), catalog, NAMESPACE.to_owned(), WriteParams::default());
+    for manifest in manifest::parse("the definition", DEFINITION.as_bytes()) {
+        let applied = applier.apply(&manifest?.object).await?;
+        if show == Show::Text {
+            let name = applied.object["metadata"]["name"].as_str().unwrap_or_default();
+            terminal::say(&format!("    {FAINT}{name} {}{FAINT:#}", applied.outcome.as_str()))?;
+        }
+    }
+    let catalog = discover(client).await?;
+    let missing = || Failure::failed("the server does not serve the kind that was just installed");
+    catalog.by_plural(GROUP, VERSION, PLURAL).cloned().ok_or_else(missing)
+}
+
+fn shop() -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": "Application",
+        "metadata": {"name": "shop", "labels": {"tier": "web"}},
+        "spec": {
+            "image": "nginx:1.27",
+            "replicas": 2,
+            "env": [{"name": "LOG_LEVEL", "value": "info"}],
+            "resources": {"cpu": "250m", "memory": "128Mi"},
+        },
+    })
+}
+
+fn checkout() -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": "Application",
+        "metadata": {"name": "checkout", "labels": {"tier": "backend"}},
+        "spec": {"image": "checkout:2.4.0"},
+    })
+}
+
+fn nothing_seen() -> Failure {
+    Failure::failed(format!("the watch did not see the change within {} s", PATIENCE.as_secs()))
+        .hint("this should not happen: please report it")
+}
