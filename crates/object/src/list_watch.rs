@@ -1,4 +1,4 @@
-#![doc = include_str!("docs/list_watch.md")]
+//! How everything downstream sees what changes: list a collection, then watch it.
 
 use std::{error::Error, fmt, pin::Pin, time::Duration};
 
@@ -6,9 +6,7 @@ use futures_core::{future::BoxFuture, stream::Stream};
 
 use crate::{FieldSelector, LabelSelector, Object, ResourceVersion, Status};
 
-/// A collection that can be read whole and then followed.
-///
-/// See the module documentation for what an implementation must keep to.
+#[doc = include_str!("docs/list_watch.md")]
 pub trait ListWatch: Send + Sync + fmt::Debug {
     /// Reads one page.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>>;

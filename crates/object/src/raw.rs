@@ -170,12 +170,12 @@ fn skip_value(json: &[u8], from: usize) -> usize {
 /// Where the string whose opening quote is at `from` ends. One that never ends, ends with the text.
 fn skip_string(json: &[u8], from: usize) -> usize {
     let mut at = from + 1;
-    while let Some(byte) = json.get(at) {
-        match byte {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
+    while let Some(found) = json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if json[at] == b'"' {
+            return at + 1;
         }
+        at += 2;
     }
     json.len()
 }

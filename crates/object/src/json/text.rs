@@ -25,10 +25,16 @@ pub(super) fn parse(text: &str, start: usize) -> Result<(String, usize), DecodeE
 /// Where the run of bytes that need no attention ends.
 fn plain_run(bytes: &[u8], from: usize) -> usize {
     let rest = &bytes[from.min(bytes.len())..];
-    let length = rest
+    let length = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+    // No early exit: without one the compiler looks at many bytes at a time, and control bytes are rare.
+    let has_control = rest[..length]
         .iter()
-        .position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
-    from + length.unwrap_or(rest.len())
+        .fold(false, |found, byte| found | (*byte < 0x20));
+    if has_control {
+        let control = rest.iter().position(|byte| *byte < 0x20);
+        return from + control.unwrap_or(length);
+    }
+    from + length
 }
 
 /// Reads the escape whose backslash is at `at`. Gives where it ends.
