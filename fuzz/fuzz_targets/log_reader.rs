@@ -1,0 +1,8 @@
+//! Files of the store's log.
+
+#![no_main]
+
+#[path = "../../crates/store/tests/fuzz/log_reader.rs"]
+mod log_reader;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| log_reader::run(data));
