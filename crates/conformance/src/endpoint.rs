@@ -50,37 +50,21 @@ impl Endpoint {
             .rsplit_once(':')
             .map_or(address.as_str(), |(host, _)| host)
             .to_owned();
-        let mut roots = rustls::RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&config.authority) {
-            roots.add(certificate?)?;
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder =
-            rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let builder = builder.with_root_certificates(roots);
-        let mut tls = match &config.certificate {
-            Some((chain, key)) => {
-                let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>()?;
-                builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key)?)?
-            }
-            None => builder.with_no_client_auth(),
-        };
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Endpoint {
             address,
             host,
             token: config.token.clone(),
-            tls: TlsConnector::from(Arc::new(tls)),
+            tls: connector(config)?,
         })
     }
 
     /// The same server for somebody without credentials.
-    #[must_use]
-    pub fn anonymous(&self) -> Endpoint {
-        Endpoint {
+    pub fn anonymous(config: &Kubeconfig) -> anyhow::Result<Endpoint> {
+        Endpoint::new(&Kubeconfig {
             token: None,
-            ..self.clone()
-        }
+            certificate: None,
+            ..config.clone()
+        })
     }
 
     /// `host:port`.
@@ -122,6 +106,27 @@ impl Endpoint {
     pub async fn send(&self, request: Request) -> anyhow::Result<Answer> {
         self.connect().await?.send(request).await
     }
+}
+
+/// TLS that trusts the authority of a kubeconfig and shows its client certificate.
+fn connector(config: &Kubeconfig) -> anyhow::Result<TlsConnector> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&config.authority) {
+        roots.add(certificate?)?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = builder.with_root_certificates(roots);
+    let mut tls = match &config.certificate {
+        Some((chain, key)) => {
+            let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>()?;
+            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key)?)?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(tls)))
 }
 
 /// One request: method, path, headers, body.

@@ -6,6 +6,7 @@
 //! content-type: application/json headers
 //! | {"a":"<<300 x>>"}            the body, in one line; <<300 x>> stands for 300 times x
 //! > 400 BadRequest the message   code, reason and message of the answer, then its causes
+//! ~ 401 Unauthorized the message what the embedded server says instead, on purpose; the prose says why
 //! ```
 
 use anyhow::Context;
@@ -13,7 +14,7 @@ use http::Method;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::transcript::{compare_or_update, scripts};
+use crate::transcript::{compare_or_update, is_real, scripts};
 use crate::{Answer, Endpoint, Request};
 
 const APPS: &str = "/apis/myapps.example.com/v1/namespaces/default/applications";
@@ -45,25 +46,65 @@ pub async fn play_requests(endpoint: &Endpoint, name: &str) -> anyhow::Result<()
 
 async fn play(endpoint: &Endpoint, text: &str) -> anyhow::Result<String> {
     let mut said = String::new();
-    for (number, block) in text.split("== ").enumerate() {
+    for (number, block) in text.split("\n== ").enumerate() {
         if number == 0 {
-            said.push_str(block);
+            said.push_str(block.trim_end());
             continue;
         }
-        let asked: Vec<&str> = block
-            .trim_end()
-            .lines()
-            .filter(|line| !line.starts_with('>'))
-            .collect();
-        let answer = match endpoint.send(request(&asked)?).await {
+        let recorded = Recorded::read(block);
+        let answer = match endpoint.send(request(&recorded.asked)?).await {
             Ok(answer) => shown(&answer),
-            Err(error) => format!("> {error}\n"),
+            Err(error) => vec![error.to_string()],
         };
-        said.push_str(&format!("== {}\n{answer}\n", asked.join("\n")));
+        said.push_str("\n\n== ");
+        said.push_str(&recorded.with_answer(answer, is_real()));
     }
-    said.truncate(said.trim_end().len());
     said.push('\n');
     Ok(said)
+}
+
+/// A request as it stands in a script.
+struct Recorded<'a> {
+    asked: Vec<&'a str>,
+    answered: Vec<&'a str>,
+    on_purpose: Vec<&'a str>,
+}
+
+impl<'a> Recorded<'a> {
+    fn read(block: &'a str) -> Recorded<'a> {
+        let mut recorded = Recorded {
+            asked: Vec::new(),
+            answered: Vec::new(),
+            on_purpose: Vec::new(),
+        };
+        for line in block.trim_end().lines() {
+            if let Some(answer) = line.strip_prefix("> ") {
+                recorded.answered.push(answer);
+            } else if let Some(answer) = line.strip_prefix("~ ") {
+                recorded.on_purpose.push(answer);
+            } else {
+                recorded.asked.push(line);
+            }
+        }
+        recorded
+    }
+
+    /// The block with a new answer in the place of the one it is compared with.
+    fn with_answer(&self, answer: Vec<String>, real: bool) -> String {
+        let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+        let (answered, on_purpose) = match real || self.on_purpose.is_empty() {
+            true => (answer, owned(&self.on_purpose)),
+            false => (owned(&self.answered), answer),
+        };
+        let asked = self.asked.iter().map(|line| (*line).to_owned());
+        let answered = answered.into_iter().map(|line| format!("> {line}"));
+        let on_purpose = on_purpose.into_iter().map(|line| format!("~ {line}"));
+        asked
+            .chain(answered)
+            .chain(on_purpose)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
 }
 
 /// Reads the lines after the title.
@@ -94,12 +135,12 @@ fn repeated(text: &str) -> anyhow::Result<String> {
         .into_owned())
 }
 
-/// An answer in a form that does not change from run to run.
-fn shown(answer: &Answer) -> String {
+/// An answer in a form that does not change from run to run: code, reason and message, then the causes.
+fn shown(answer: &Answer) -> Vec<String> {
     let code = answer.status.as_u16();
     let status = answer.json();
     if answer.status.is_success() {
-        return format!("> {code}\n");
+        return vec![code.to_string()];
     }
     if status["kind"] != "Status" {
         let text = String::from_utf8_lossy(&answer.body);
@@ -108,7 +149,7 @@ fn shown(answer: &Answer) -> String {
         } else {
             text.trim()
         };
-        return format!("> {code} {text}\n");
+        return vec![format!("{code} {text}")];
     }
     let word = |value: &Value, name: &str| shortened(value[name].as_str().unwrap_or("-"));
     let mut causes: Vec<String> = Vec::new();
@@ -118,7 +159,7 @@ fn shown(answer: &Answer) -> String {
             word(cause, "field"),
             word(cause, "message"),
         );
-        causes.push(format!(">   {reason} {field} {message}\n"));
+        causes.push(format!("  {reason} {field} {message}"));
     }
     let mut message = word(&status, "message");
     if let (true, Some((head, _))) = (causes.len() > 1, message.split_once(": [")) {
@@ -126,11 +167,8 @@ fn shown(answer: &Answer) -> String {
         message = format!("{head}: […]");
         causes.sort();
     }
-    format!(
-        "> {code} {} {message}\n{}",
-        word(&status, "reason"),
-        causes.concat()
-    )
+    causes.insert(0, format!("{code} {} {message}", word(&status, "reason")));
+    causes
 }
 
 /// Cuts long runs of one letter, revisions and uids.
@@ -138,6 +176,8 @@ fn shortened(message: &str) -> String {
     let replacements = [
         ("a{40,}|x{40,}", "…"),
         ("No_[a-z0-9]{5}", "No_…"),
+        // A token is opaque: how its reader words its complaint is its own affair.
+        ("(continue key is not valid: ).*", "${1}…"),
         (r"(current: )\d+", "${1}…"),
         ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
         (

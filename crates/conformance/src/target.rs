@@ -58,4 +58,9 @@ impl Target {
     pub fn endpoint(&self) -> anyhow::Result<Endpoint> {
         Endpoint::new(&Kubeconfig::read(&self.kubeconfig)?)
     }
+
+    /// A client without credentials.
+    pub fn anonymous(&self) -> anyhow::Result<Endpoint> {
+        Endpoint::anonymous(&Kubeconfig::read(&self.kubeconfig)?)
+    }
 }

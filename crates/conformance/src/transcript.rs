@@ -31,8 +31,7 @@ pub fn play(name: &str) -> anyhow::Result<()> {
 
 /// Compares a recording with what was just said, or rewrites it when `UPDATE=1` and the server is a real one.
 pub fn compare_or_update(path: &Path, said: &str) -> anyhow::Result<()> {
-    let real = std::env::var_os("SKOPOS_TARGET").is_some();
-    if real && std::env::var_os("UPDATE").is_some() {
+    if is_real() && std::env::var_os("UPDATE").is_some() {
         return Ok(std::fs::write(path, said)?);
     }
     let recorded = std::fs::read_to_string(path)?;
@@ -44,6 +43,11 @@ pub fn compare_or_update(path: &Path, said: &str) -> anyhow::Result<()> {
         path.display(),
         difference(&recorded, said)
     )
+}
+
+/// True if the server was given and is not one of ours.
+pub(crate) fn is_real() -> bool {
+    std::env::var_os("SKOPOS_TARGET").is_some()
 }
 
 /// Where scripts and fixtures are.
@@ -272,11 +276,11 @@ fn difference(recorded: &str, said: &str) -> String {
     text
 }
 
-/// A command with the lines that follow it.
+/// A command or a request with the lines that follow it.
 fn blocks(text: &str) -> Vec<Vec<&str>> {
     let mut blocks = vec![Vec::new()];
     for line in text.lines() {
-        if line.starts_with("$ ") {
+        if line.starts_with("$ ") || line.starts_with("== ") {
             blocks.push(Vec::new());
         }
         blocks.last_mut().expect("begins with one").push(line);

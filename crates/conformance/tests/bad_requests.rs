@@ -15,7 +15,7 @@ async fn check(name: &str) -> anyhow::Result<()> {
     let endpoint = target.endpoint()?;
     set_requests_stage(&endpoint).await?;
     let asker = if name == "identities" {
-        endpoint.anonymous()
+        target.anonymous()?
     } else {
         endpoint.clone()
     };
