@@ -93,7 +93,7 @@ impl Decoder {
     /// Applies the rules of `omitempty` to a field that was decoded or is absent.
     fn settle(&self, field: &'static Field, map: &mut Map<String, Value>) {
         match map.get(field.name) {
-            None | Some(Value::Null) => match zero::absent(field) {
+            None | Some(Value::Null) => match absent(field) {
                 Some(value) => drop(map.insert(field.name.to_owned(), value)),
                 None => drop(map.remove(field.name)),
             },

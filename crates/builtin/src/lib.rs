@@ -14,6 +14,7 @@ mod strategic;
 mod structural;
 mod time;
 mod types;
+mod validate;
 
 pub use codec::{decode, decode_check, decode_type};
 pub use columns::{ColumnDefinition, cells, columns, row_conditions};
@@ -26,3 +27,4 @@ pub use prepare::{
 };
 pub use strategic::{MergeError, strategic_merge};
 pub use structural::{schema, structural_json};
+pub use validate::{name_errors, validate};

@@ -93,12 +93,6 @@ impl Quantity {
         format!("{value}{suffix}")
     }
 
-    /// The amount rounded up to a whole number.
-    pub(crate) fn ceil(self) -> i128 {
-        let whole = self.nanos.div_euclid(NANOS);
-        if self.nanos.rem_euclid(NANOS) == 0 { whole } else { whole + 1 }
-    }
-
     /// Compares two amounts, whatever their suffixes.
     pub(crate) fn cmp(self, other: Self) -> Ordering {
         self.nanos.cmp(&other.nanos)
@@ -233,6 +227,5 @@ mod tests {
         let quantity = |text| Quantity::parse(text).unwrap();
         assert_eq!(quantity("1Gi").cmp(quantity("1024Mi")), Ordering::Equal);
         assert_eq!(quantity("1G").cmp(quantity("1Gi")), Ordering::Less);
-        assert_eq!(quantity("1500m").ceil(), 2);
     }
 }
