@@ -203,6 +203,7 @@ mod tests {
         check("string", &json!("a"), &json!("a"));
         check("string", &json!(3), &json!("3"));
         check("string", &json!(2.5), &json!("2.5"));
+        check("string", &json!(12_345_678.9), &json!("1.23456789e+07"));
         check("string", &json!(true), &json!("true"));
         check(
             "string",

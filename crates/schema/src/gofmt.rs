@@ -3,12 +3,12 @@
 use serde_json::Value;
 use skopos_object::json;
 
-/// A float as Go's `%v`: shortest digits, with an exponent below 1e-4 and from 1e21.
+/// A float as Go's `%v`: shortest digits, with an exponent below 1e-4 and from 1e6.
 pub(crate) fn float(number: f64) -> String {
     let text = format!("{number:e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if number == 0.0 || (-4..21).contains(&exponent) {
+    if number == 0.0 || (-4..6).contains(&exponent) {
         return format!("{number}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };

@@ -1,7 +1,9 @@
 //! Reads and writes replicas by the paths of a scale subresource.
 
 use serde_json::{Map, Value};
-use skopos_object::{FieldError, FieldPath, json};
+use skopos_object::{FieldError, FieldPath};
+
+use crate::gofmt::plain;
 
 /// The paths of a scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,7 +212,7 @@ fn go_value(value: &Value) -> String {
         }
         Value::String(text) => text.clone(),
         Value::Null => "<nil>".to_owned(),
-        other => json::to_go_string(other),
+        other => plain(other),
     }
 }
 
@@ -264,6 +266,18 @@ mod tests {
             &json!({"spec": {"replicas": "x"}}),
             &[
                 ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: x is of the type string, expected int64",
+            ],
+        );
+        check(
+            &json!({"spec": {"replicas": 12_345_678.9}}),
+            &[
+                ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: 1.23456789e+07 is of the type float64, expected int64",
+            ],
+        );
+        check(
+            &json!({"spec": {"replicas": {"b": 1, "a": [1, "x"]}}}),
+            &[
+                ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: map[a:[1 x] b:1] is of the type map[string]interface {}, expected int64",
             ],
         );
         check(

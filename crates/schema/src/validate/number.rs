@@ -118,6 +118,9 @@ impl Run {
                 (factor > 0.0, is_json_integer(quotient), Value::from(factor))
             }
         };
+        if positive && multiple {
+            return;
+        }
         let words = shown
             .as_i64()
             .map_or_else(|| float(factor), |factor| factor.to_string());
@@ -125,7 +128,7 @@ impl Run {
             let message =
                 |path: &str| format!("factor MultipleOf declared for {path} must be positive: {words}");
             self.faults.push(|| Fault::invalid_as(at, shown.clone(), message));
-        } else if !multiple {
+        } else {
             let bad = number_value(value, exact.filter(|_| native));
             self.faults
                 .push(|| Fault::invalid(at, bad, &format!("should be a multiple of {words}")));
@@ -133,19 +136,15 @@ impl Run {
     }
 
     fn minimum(&mut self, limits: &Limits, numeric: Numeric, at: &At<'_>, value: f64, exact: Option<i64>) {
-        let Some(minimum) = limits.minimum else { return };
+        let Some(minimum) = limits.minimum else {
+            return;
+        };
         let native = self.constraint_holds(numeric, "Minimum boundary", minimum, at);
         let exact = exact.filter(|_| native);
         let exclusive = limits.exclusive_minimum;
-        let (below, bound) = match exact {
-            Some(value) => {
-                let minimum = truncate(minimum);
-                (
-                    value < minimum || exclusive && value == minimum,
-                    minimum.to_string(),
-                )
-            }
-            None => (value < minimum || exclusive && value <= minimum, float(minimum)),
+        let below = match exact {
+            Some(value) => value < truncate(minimum) || exclusive && value == truncate(minimum),
+            None => value < minimum || exclusive && value <= minimum,
         };
         if below {
             let words = if exclusive {
@@ -153,30 +152,20 @@ impl Run {
             } else {
                 "greater than or equal to"
             };
-            self.faults.push(|| {
-                Fault::invalid(
-                    at,
-                    number_value(value, exact),
-                    &format!("should be {words} {bound}"),
-                )
-            });
+            self.out_of_bounds(at, number_value(value, exact), words, minimum);
         }
     }
 
     fn maximum(&mut self, limits: &Limits, numeric: Numeric, at: &At<'_>, value: f64, exact: Option<i64>) {
-        let Some(maximum) = limits.maximum else { return };
+        let Some(maximum) = limits.maximum else {
+            return;
+        };
         let native = self.constraint_holds(numeric, "Maximum boundary", maximum, at);
         let exact = exact.filter(|_| native);
         let exclusive = limits.exclusive_maximum;
-        let (above, bound) = match exact {
-            Some(value) => {
-                let maximum = truncate(maximum);
-                (
-                    value > maximum || exclusive && value == maximum,
-                    maximum.to_string(),
-                )
-            }
-            None => (value > maximum || exclusive && value >= maximum, float(maximum)),
+        let above = match exact {
+            Some(value) => value > truncate(maximum) || exclusive && value == truncate(maximum),
+            None => value > maximum || exclusive && value >= maximum,
         };
         if above {
             let words = if exclusive {
@@ -184,14 +173,20 @@ impl Run {
             } else {
                 "less than or equal to"
             };
-            self.faults.push(|| {
-                Fault::invalid(
-                    at,
-                    number_value(value, exact),
-                    &format!("should be {words} {bound}"),
-                )
-            });
+            self.out_of_bounds(at, number_value(value, exact), words, maximum);
         }
+    }
+
+    /// Complains about a number. An integer is compared with an integer, so its bound is shown as one.
+    fn out_of_bounds(&mut self, at: &At<'_>, value: Value, words: &str, bound: f64) {
+        self.faults.push(|| {
+            let bound = if value.is_i64() {
+                truncate(bound).to_string()
+            } else {
+                float(bound)
+            };
+            Fault::invalid(at, value, &format!("should be {words} {bound}"))
+        });
     }
 }
 
