@@ -11,10 +11,17 @@ pub(crate) struct Corrupt(usize);
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let word = chunk.iter().enumerate().fold(0_u32, |word, (at, byte)| word | u32::from(*byte) << (16 - 8 * at));
+        let word = chunk
+            .iter()
+            .enumerate()
+            .fold(0_u32, |word, (at, byte)| word | u32::from(*byte) << (16 - 8 * at));
         for at in 0..4 {
             let letter = ALPHABET[(word >> (18 - 6 * at) & 63) as usize];
-            out.push(if at <= chunk.len() { char::from(letter) } else { '=' });
+            out.push(if at <= chunk.len() {
+                char::from(letter)
+            } else {
+                '='
+            });
         }
     }
     out
@@ -25,7 +32,11 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, Corrupt> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let mut quad = [0_u32; 4];
     let mut filled = 0;
-    let mut bytes = text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\r' | b'\n')).peekable();
+    let mut bytes = text
+        .bytes()
+        .enumerate()
+        .filter(|(_, b)| !matches!(b, b'\r' | b'\n'))
+        .peekable();
     while let Some((at, byte)) = bytes.next() {
         if byte == b'=' {
             return finish(out, quad, filled, at, bytes, text.len());
@@ -38,7 +49,11 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, Corrupt> {
         }
     }
     // Go points at the start of the group that is not complete.
-    if filled == 0 { Ok(out) } else { Err(Corrupt(text.len() - filled)) }
+    if filled == 0 {
+        Ok(out)
+    } else {
+        Err(Corrupt(text.len() - filled))
+    }
 }
 
 fn finish(

@@ -19,7 +19,11 @@ use crate::types::{self, Field, Id, Ty, Type};
 /// The error is the part after `cannot be handled as a <Kind>: ` in the server's answer. The paths are for
 /// strict decoding: `unknown field "spec.foo"`. Decoding a decoded object changes nothing.
 pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>, String> {
-    decode_as(kind.ty, object, kind.is("apiextensions.k8s.io", "CustomResourceDefinition"))
+    decode_as(
+        kind.ty,
+        object,
+        kind.is("apiextensions.k8s.io", "CustomResourceDefinition"),
+    )
 }
 
 /// Checks the JSON types of an object without changing it.
@@ -37,11 +41,23 @@ pub fn decode_type(name: &str, object: &mut Value) -> Option<Result<Vec<String>,
 /// `keep_empty` keeps empty mandatory lists: resource definitions are stored as JSON, which tells an empty
 /// list from none; everything else passes through protobuf, which does not.
 pub(crate) fn decode_as(id: Id, object: &mut Value, keep_empty: bool) -> Result<Vec<String>, String> {
-    let mut decoder = Decoder { unknown: Vec::new(), error: None, path: Vec::new(), quiet: 0, keep_empty };
+    let mut decoder = Decoder {
+        unknown: Vec::new(),
+        error: None,
+        path: Vec::new(),
+        quiet: 0,
+        keep_empty,
+    };
     let ty = id.get();
     match object {
         Value::Object(map) => decoder.fields(ty, map),
-        other => return Err(format!("json: cannot unmarshal {} into Go value of type {}", word(other), go_type(ty.name))),
+        other => {
+            return Err(format!(
+                "json: cannot unmarshal {} into Go value of type {}",
+                word(other),
+                go_type(ty.name)
+            ));
+        }
     }
     match decoder.error {
         Some(error) => Err(error),
@@ -81,7 +97,14 @@ impl Decoder {
                 && !value.is_null()
             {
                 self.path.push(Step::Field(field.name, field.inlined));
-                self.value(&field.ty, Context { owner: ty, declared: field.declared }, value);
+                self.value(
+                    &field.ty,
+                    Context {
+                        owner: ty,
+                        declared: field.declared,
+                    },
+                    value,
+                );
                 self.path.pop();
             }
         }
@@ -135,8 +158,13 @@ impl Decoder {
     }
 
     fn list(&mut self, item: &Ty, context: Context, value: &mut Value) {
-        let Value::Array(items) = value else { return self.wrong_type(value, context) };
-        let inner = Context { declared: item_of(context.declared, "[]"), ..context };
+        let Value::Array(items) = value else {
+            return self.wrong_type(value, context);
+        };
+        let inner = Context {
+            declared: item_of(context.declared, "[]"),
+            ..context
+        };
         for (index, value) in items.iter_mut().enumerate() {
             self.path.push(Step::Index(index));
             self.value(item, inner, value);
@@ -145,8 +173,13 @@ impl Decoder {
     }
 
     fn map(&mut self, item: &Ty, context: Context, value: &mut Value) {
-        let Value::Object(map) = value else { return self.wrong_type(value, context) };
-        let inner = Context { declared: item_of(context.declared, "{}"), ..context };
+        let Value::Object(map) = value else {
+            return self.wrong_type(value, context);
+        };
+        let inner = Context {
+            declared: item_of(context.declared, "{}"),
+            ..context
+        };
         for (key, value) in map {
             if matches!(item, Ty::String) && value.is_string() {
                 continue;
@@ -158,7 +191,9 @@ impl Decoder {
     }
 
     fn number(&mut self, ty: &Ty, context: Context, value: &mut Value) {
-        let Value::Number(number) = value else { return self.wrong_type(value, context) };
+        let Value::Number(number) = value else {
+            return self.wrong_type(value, context);
+        };
         let fits = match ty {
             Ty::Int32 => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
             Ty::Int64 => number.as_i64().is_some(),
@@ -220,7 +255,9 @@ impl Decoder {
 
     /// The parts of a JSON schema that may be one thing or another; what is neither is dropped.
     fn schema(&mut self, ty: &Ty, value: &mut Value) {
-        let Some(id) = types::find("apiextensions.v1.JSONSchemaProps") else { return };
+        let Some(id) = types::find("apiextensions.v1.JSONSchemaProps") else {
+            return;
+        };
         self.quiet += 1;
         match value {
             Value::Object(map) => self.fields(id.get(), map),
@@ -243,7 +280,9 @@ impl Decoder {
     fn mismatch(&mut self, what: &str, context: Context, target: &str) {
         let field = self.field_path();
         let owner = context.owner.short_name();
-        self.fail(|| format!("json: cannot unmarshal {what} into Go struct field {owner}.{field} of type {target}"));
+        self.fail(|| {
+            format!("json: cannot unmarshal {what} into Go struct field {owner}.{field} of type {target}")
+        });
     }
 
     fn fail(&mut self, error: impl FnOnce() -> String) {
@@ -256,7 +295,9 @@ impl Decoder {
     fn field_path(&self) -> String {
         let mut out = String::new();
         for step in &self.path {
-            let Step::Field(name, inlined) = step else { continue };
+            let Step::Field(name, inlined) = step else {
+                continue;
+            };
             for part in [inlined, name].into_iter().filter(|p| !p.is_empty()) {
                 if !out.is_empty() {
                     out.push('.');
@@ -299,7 +340,9 @@ struct Context {
 fn item_of(declared: &'static str, prefix: &str) -> &'static str {
     match declared.strip_prefix(prefix) {
         Some(item) => item,
-        None => types::alias(declared).and_then(|target| target.strip_prefix(prefix)).unwrap_or("string"),
+        None => types::alias(declared)
+            .and_then(|target| target.strip_prefix(prefix))
+            .unwrap_or("string"),
     }
 }
 

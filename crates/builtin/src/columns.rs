@@ -58,44 +58,96 @@ const COLUMNS: &[(&str, &str, &str)] = &[
         "PersistentVolume",
         "Name!|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age|VolumeMode*",
     ),
-    ("", "Pod", "Name!|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*"),
+    (
+        "",
+        "Pod",
+        "Name!|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*",
+    ),
     ("", "PodTemplate", "Name!|Containers|Images|Pod Labels"),
-    ("", "ReplicationController", "Name!|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*"),
+    (
+        "",
+        "ReplicationController",
+        "Name!|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*",
+    ),
     ("", "ResourceQuota", "Name!|Request|Limit|Age"),
     ("", "Secret", "Name!|Type|Data|Age"),
     ("", "ServiceAccount", "Name!|Age"),
-    ("", "Service", "Name!|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*"),
+    (
+        "",
+        "Service",
+        "Name!|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*",
+    ),
     ("", "ComponentStatus", "Name!|Status|Message|Error"),
-    ("apiregistration.k8s.io", "APIService", "Name!|Service|Available|Age"),
+    (
+        "apiregistration.k8s.io",
+        "APIService",
+        "Name!|Service|Available|Age",
+    ),
     ("apps", "ControllerRevision", "Name!|Controller|Revision|Age"),
     (
         "apps",
         "DaemonSet",
         "Name!|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector|Age|Containers*|Images*|Selector*",
     ),
-    ("apps", "Deployment", "Name!|Ready|Up-to-date|Available|Age|Containers*|Images*|Selector*"),
-    ("apps", "ReplicaSet", "Name!|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*"),
+    (
+        "apps",
+        "Deployment",
+        "Name!|Ready|Up-to-date|Available|Age|Containers*|Images*|Selector*",
+    ),
+    (
+        "apps",
+        "ReplicaSet",
+        "Name!|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*",
+    ),
     ("apps", "StatefulSet", "Name!|Ready|Age|Containers*|Images*"),
-    ("autoscaling", "HorizontalPodAutoscaler", "Name!|Reference|Targets|MinPods|MaxPods|Replicas|Age"),
+    (
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "Name!|Reference|Targets|MinPods|MaxPods|Replicas|Age",
+    ),
     (
         "batch",
         "CronJob",
         "Name!|Schedule|Timezone|Suspend?|Active#|Last Schedule|Age|Containers*|Images*|Selector*",
     ),
-    ("batch", "Job", "Name!|Status|Completions|Duration|Age|Containers*|Images*|Selector*"),
+    (
+        "batch",
+        "Job",
+        "Name!|Status|Completions|Duration|Age|Containers*|Images*|Selector*",
+    ),
     (
         "certificates.k8s.io",
         "CertificateSigningRequest",
         "Name!|Age|SignerName|Requestor|RequestedDuration|Condition",
     ),
-    ("networking.k8s.io", "IngressClass", "Name!|Controller|Parameters|Age"),
-    ("networking.k8s.io", "Ingress", "Name!|Class|Hosts|Address|Ports|Age"),
+    (
+        "networking.k8s.io",
+        "IngressClass",
+        "Name!|Controller|Parameters|Age",
+    ),
+    (
+        "networking.k8s.io",
+        "Ingress",
+        "Name!|Class|Hosts|Address|Ports|Age",
+    ),
     ("networking.k8s.io", "IPAddress", "Name!|ParentRef"),
     ("networking.k8s.io", "NetworkPolicy", "Name!|Pod-Selector|Age"),
     ("networking.k8s.io", "ServiceCIDR", "Name!|CIDRs|Age"),
-    ("policy", "PodDisruptionBudget", "Name!|Min Available|Max Unavailable|Allowed Disruptions#|Age"),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding", "Name!|Role|Age|Users*|Groups*|ServiceAccounts*"),
-    ("rbac.authorization.k8s.io", "RoleBinding", "Name!|Role|Age|Users*|Groups*|ServiceAccounts*"),
+    (
+        "policy",
+        "PodDisruptionBudget",
+        "Name!|Min Available|Max Unavailable|Allowed Disruptions#|Age",
+    ),
+    (
+        "rbac.authorization.k8s.io",
+        "ClusterRoleBinding",
+        "Name!|Role|Age|Users*|Groups*|ServiceAccounts*",
+    ),
+    (
+        "rbac.authorization.k8s.io",
+        "RoleBinding",
+        "Name!|Role|Age|Users*|Groups*|ServiceAccounts*",
+    ),
     (
         "storage.k8s.io",
         "CSIDriver",
@@ -107,18 +159,54 @@ const COLUMNS: &[(&str, &str, &str)] = &[
         "StorageClass",
         "Name!|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age",
     ),
-    ("storage.k8s.io", "VolumeAttachment", "Name!|Attacher!|PV|Node|Attached?|Age"),
+    (
+        "storage.k8s.io",
+        "VolumeAttachment",
+        "Name!|Attacher!|PV|Node|Attached?|Age",
+    ),
     ("storage.k8s.io", "VolumeAttributesClass", "Name!|DriverName|Age"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy", "Name!|Mutations#|ParamKind|Age"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding", "Name!|PolicyName|ParamRef|Age"),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "Name!|Webhooks#|Age"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "Name!|Validations#|ParamKind|Age"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", "Name!|PolicyName|ParamRef|Age"),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "Name!|Webhooks#|Age"),
-    ("scheduling.k8s.io", "PriorityClass", "Name!|Value#|Global-Default?|Age|PreemptionPolicy"),
+    (
+        "admissionregistration.k8s.io",
+        "MutatingAdmissionPolicy",
+        "Name!|Mutations#|ParamKind|Age",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "MutatingAdmissionPolicyBinding",
+        "Name!|PolicyName|ParamRef|Age",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "MutatingWebhookConfiguration",
+        "Name!|Webhooks#|Age",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "ValidatingAdmissionPolicy",
+        "Name!|Validations#|ParamKind|Age",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "ValidatingAdmissionPolicyBinding",
+        "Name!|PolicyName|ParamRef|Age",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "ValidatingWebhookConfiguration",
+        "Name!|Webhooks#|Age",
+    ),
+    (
+        "scheduling.k8s.io",
+        "PriorityClass",
+        "Name!|Value#|Global-Default?|Age|PreemptionPolicy",
+    ),
     ("coordination.k8s.io", "Lease", "Name!|Holder|Age"),
     ("node.k8s.io", "RuntimeClass", "Name!|Handler|Age"),
-    ("discovery.k8s.io", "EndpointSlice", "Name!|AddressType|Ports|Endpoints|Age"),
+    (
+        "discovery.k8s.io",
+        "EndpointSlice",
+        "Name!|AddressType|Ports|Endpoints|Age",
+    ),
     ("resource.k8s.io", "DeviceClass", "Name!|Age"),
     ("resource.k8s.io", "ResourceClaim", "Name!|State|Age"),
     ("resource.k8s.io", "ResourceClaimTemplate", "Name!|Age"),
@@ -143,8 +231,14 @@ pub fn columns(kind: &Kind) -> &'static [ColumnDefinition] {
     let slots = PARSED.get_or_init(|| kinds().iter().map(|_| OnceLock::new()).collect());
     let at = kinds().iter().position(|k| std::ptr::eq(k, kind)).unwrap_or(0);
     slots[at].get_or_init(|| {
-        let listed = COLUMNS.iter().find(|(group, name, _)| *group == kind.group && *name == kind.kind);
-        listed.map_or("Name!|Created At@", |(_, _, columns)| columns).split('|').map(parse).collect()
+        let listed = COLUMNS
+            .iter()
+            .find(|(group, name, _)| *group == kind.group && *name == kind.kind);
+        listed
+            .map_or("Name!|Created At@", |(_, _, columns)| columns)
+            .split('|')
+            .map(parse)
+            .collect()
     })
 }
 
@@ -158,7 +252,12 @@ fn parse(text: &'static str) -> ColumnDefinition {
         _ => "string",
     };
     let format = if marks.contains('!') { "name" } else { "" };
-    ColumnDefinition { name, column_type, format, priority: i32::from(marks.contains('*')) }
+    ColumnDefinition {
+        name,
+        column_type,
+        format,
+        priority: i32::from(marks.contains('*')),
+    }
 }
 
 /// The cells of an object, one per column; `now` is in seconds since the epoch.

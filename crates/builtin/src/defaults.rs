@@ -70,5 +70,9 @@ fn object_at<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
 
 /// The items of a list member; none when there is no list.
 fn items<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
-    object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+    object
+        .get_mut(key)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
 }

@@ -53,7 +53,12 @@ pub fn field_labels(kind: &Kind) -> &'static [&'static str] {
         ("", "Node") => &["metadata.name", "spec.unschedulable"],
         ("", "Namespace") => &["metadata.name", "status.phase"],
         ("", "Secret") => &["metadata.name", "metadata.namespace", "type"],
-        ("", "Service") => &["metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"],
+        ("", "Service") => &[
+            "metadata.name",
+            "metadata.namespace",
+            "spec.clusterIP",
+            "spec.type",
+        ],
         ("" | "apps", "ReplicationController" | "ReplicaSet") => {
             &["metadata.name", "metadata.namespace", "status.replicas"]
         }
@@ -70,12 +75,18 @@ pub fn field_label_error(kind: &Kind, label: &str) -> String {
     match (kind.group, kind.kind) {
         ("batch", "Job") => format!("field label {label:?} not supported for Job"),
         ("resource.k8s.io", "ResourceSlice") => {
-            format!("field label not supported for {}, Kind={}: {label}", kind.api_version(), kind.kind)
+            format!(
+                "field label not supported for {}, Kind={}: {label}",
+                kind.api_version(),
+                kind.kind
+            )
         }
         ("" | "events.k8s.io" | "certificates.k8s.io", "Pod" | "Event" | "Node" | "Namespace" | "Secret")
         | ("", "Service" | "ReplicationController")
         | ("certificates.k8s.io", _) => format!("field label not supported: {label}"),
-        _ => format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+        _ => {
+            format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
     }
 }
 
@@ -108,12 +119,21 @@ fn absent(label: &str) -> &'static str {
 
 fn event_source(event: &Value) -> String {
     let component = event["source"]["component"].as_str().filter(|c| !c.is_empty());
-    component.or(event["reportingComponent"].as_str()).unwrap_or_default().to_owned()
+    component
+        .or(event["reportingComponent"].as_str())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn pod_ips(pod: &Value) -> String {
-    let ips = pod["status"]["podIPs"].as_array().map(Vec::as_slice).unwrap_or_default();
-    ips.iter().filter_map(|ip| ip["ip"].as_str()).collect::<Vec<_>>().join(",")
+    let ips = pod["status"]["podIPs"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    ips.iter()
+        .filter_map(|ip| ip["ip"].as_str())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 #[cfg(test)]
@@ -133,6 +153,9 @@ mod tests {
         assert_eq!(value("status.phase").as_deref(), Some(""));
         assert_eq!(value("spec.foo"), None);
         let node = crate::kind("", "v1", "Node").unwrap();
-        assert_eq!(field_value(node, &json!({}), "spec.unschedulable").as_deref(), Some("false"));
+        assert_eq!(
+            field_value(node, &json!({}), "spec.unschedulable").as_deref(),
+            Some("false")
+        );
     }
 }

@@ -52,7 +52,11 @@ pub struct Subresource {
 impl Kind {
     /// `v1` or `apps/v1`.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// Whether objects are stored; reviews and bindings are only ever created and answered.
@@ -73,18 +77,35 @@ impl Kind {
 /// All built-in kinds: the core group first, the others by priority.
 pub fn kinds() -> &'static [Kind] {
     static KINDS: OnceLock<Vec<Kind>> = OnceLock::new();
-    KINDS.get_or_init(|| include_str!("table/kinds.txt").lines().filter_map(parse).collect())
+    KINDS.get_or_init(|| {
+        include_str!("table/kinds.txt")
+            .lines()
+            .filter_map(parse)
+            .collect()
+    })
 }
 
 /// The kind with this group, version and name.
 pub fn kind(group: &str, version: &str, kind: &str) -> Option<&'static Kind> {
-    kinds().iter().find(|k| k.kind == kind && k.version == version && k.group == group)
+    kinds()
+        .iter()
+        .find(|k| k.kind == kind && k.version == version && k.group == group)
 }
 
 fn parse(line: &'static str) -> Option<Kind> {
     let columns: Vec<&'static str> = line.split('\t').collect();
-    let &[ty, group, version, kind, plural, singular, short_names, categories, scope, subresources] =
-        columns.as_slice()
+    let &[
+        ty,
+        group,
+        version,
+        kind,
+        plural,
+        singular,
+        short_names,
+        categories,
+        scope,
+        subresources,
+    ] = columns.as_slice()
     else {
         return None;
     };
@@ -134,7 +155,16 @@ fn words(text: &'static str, separator: char) -> &'static [&'static str] {
 /// Nearly all kinds share one of these lists.
 fn verbs(letters: &str) -> &'static [&'static str] {
     match letters {
-        "cdDglpuw" => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "cdDglpuw" => &[
+            "create",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
+        ],
         "cdglpuw" => &["create", "delete", "get", "list", "patch", "update", "watch"],
         "gpu" => &["get", "patch", "update"],
         "c" => &["create"],
@@ -155,8 +185,16 @@ mod tests {
     fn every_line_of_the_table_is_a_kind() {
         assert_eq!(kinds().len(), include_str!("table/kinds.txt").lines().count());
         for kind in kinds() {
-            assert!(!kind.verbs.is_empty(), "{} has verbs that are not in the list", kind.plural);
-            assert!(kind.subresources.iter().all(|s| !s.verbs.is_empty()), "{}", kind.plural);
+            assert!(
+                !kind.verbs.is_empty(),
+                "{} has verbs that are not in the list",
+                kind.plural
+            );
+            assert!(
+                kind.subresources.iter().all(|s| !s.verbs.is_empty()),
+                "{}",
+                kind.plural
+            );
         }
     }
 
@@ -168,6 +206,10 @@ mod tests {
         assert!(deployment.namespaced && deployment.stored());
         assert_eq!(deployment.subresource("scale").unwrap().kind, "Scale");
         assert!(kind("apps", "v1beta1", "Deployment").is_none());
-        assert!(!kind("authorization.k8s.io", "v1", "SubjectAccessReview").unwrap().stored());
+        assert!(
+            !kind("authorization.k8s.io", "v1", "SubjectAccessReview")
+                .unwrap()
+                .stored()
+        );
     }
 }

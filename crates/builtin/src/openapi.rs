@@ -12,16 +12,28 @@ use crate::types::{Field, ListType, Ty, Type, find};
 /// There are no descriptions. Empty when the group version has no built-in kinds.
 pub fn openapi_schemas(group: &str, version: &str) -> Value {
     let mut waiting: BTreeSet<&'static str> = BTreeSet::new();
-    for kind in kinds().iter().filter(|k| k.group == group && k.version == version) {
+    for kind in kinds()
+        .iter()
+        .filter(|k| k.group == group && k.version == version)
+    {
         let name = kind.ty.get().name;
         waiting.insert(name);
         waiting.extend(crate::types::names().filter(|n| n.strip_suffix("List") == Some(name)));
-        waiting.extend(kind.subresources.iter().filter_map(|s| subresource_type(s.group, s.version, s.kind)));
+        waiting.extend(
+            kind.subresources
+                .iter()
+                .filter_map(|s| subresource_type(s.group, s.version, s.kind)),
+        );
     }
     if waiting.is_empty() {
         return json!({});
     }
-    waiting.extend(["meta.v1.DeleteOptions", "meta.v1.Status", "meta.v1.WatchEvent", "meta.v1.APIResourceList"]);
+    waiting.extend([
+        "meta.v1.DeleteOptions",
+        "meta.v1.Status",
+        "meta.v1.WatchEvent",
+        "meta.v1.APIResourceList",
+    ]);
     waiting.extend(["meta.v1.Patch"]);
     let mut schemas = Map::new();
     while let Some(name) = waiting.pop_first() {
@@ -79,7 +91,9 @@ fn opaque(name: &str) -> Option<Value> {
         "meta.v1.Time" | "meta.v1.MicroTime" => json!({"type": "string", "format": "date-time"}),
         "meta.v1.Duration" => json!({"type": "string"}),
         "meta.v1.FieldsV1" | "runtime.RawExtension" | "meta.v1.Patch" => json!({"type": "object"}),
-        _ if name.starts_with("apiextensions.v1.JSON") && name != "apiextensions.v1.JSONSchemaProps" => json!({}),
+        _ if name.starts_with("apiextensions.v1.JSON") && name != "apiextensions.v1.JSONSchemaProps" => {
+            json!({})
+        }
         _ => return None,
     })
 }
@@ -87,12 +101,20 @@ fn opaque(name: &str) -> Option<Value> {
 fn struct_schema(ty: &'static Type, waiting: &mut BTreeSet<&'static str>) -> Value {
     let mut schema = Map::new();
     schema.insert("type".into(), "object".into());
-    let properties: Map<String, Value> =
-        ty.fields.iter().map(|f| (f.name.to_owned(), property(f, waiting))).collect();
+    let properties: Map<String, Value> = ty
+        .fields
+        .iter()
+        .map(|f| (f.name.to_owned(), property(f, waiting)))
+        .collect();
     if !properties.is_empty() {
         schema.insert("properties".into(), Value::Object(properties));
     }
-    let required: Vec<Value> = ty.fields.iter().filter(|f| f.required).map(|f| f.name.into()).collect();
+    let required: Vec<Value> = ty
+        .fields
+        .iter()
+        .filter(|f| f.required)
+        .map(|f| f.name.into())
+        .collect();
     if !required.is_empty() {
         schema.insert("required".into(), Value::Array(required));
     }
@@ -137,7 +159,10 @@ fn add_merge_facts(field: &Field, out: &mut Map<String, Value>) {
         ListType::Set => drop(put("x-kubernetes-list-type", "set".into())),
         ListType::Map(keys) => {
             put("x-kubernetes-list-type", "map".into());
-            put("x-kubernetes-list-map-keys", keys.split(',').collect::<Vec<_>>().into());
+            put(
+                "x-kubernetes-list-map-keys",
+                keys.split(',').collect::<Vec<_>>().into(),
+            );
         }
     }
     if field.atomic_map {
@@ -164,7 +189,10 @@ fn schema_of(ty: &Ty, declared: &'static str, waiting: &mut BTreeSet<&'static st
         }
         Ty::Map(item) => {
             out.insert("type".into(), "object".into());
-            out.insert("additionalProperties".into(), item_schema(item, inner(declared, "{}"), waiting));
+            out.insert(
+                "additionalProperties".into(),
+                item_schema(item, inner(declared, "{}"), waiting),
+            );
         }
         Ty::String => drop(out.insert("type".into(), "string".into())),
         Ty::Bool => drop(out.insert("type".into(), "boolean".into())),
@@ -181,7 +209,10 @@ fn schema_of(ty: &Ty, declared: &'static str, waiting: &mut BTreeSet<&'static st
         _ => {
             let name = follow(declared);
             waiting.insert(name);
-            out.insert("$ref".into(), format!("#/components/schemas/{}", openapi_name(name)).into());
+            out.insert(
+                "$ref".into(),
+                format!("#/components/schemas/{}", openapi_name(name)).into(),
+            );
         }
     }
     out
@@ -189,7 +220,9 @@ fn schema_of(ty: &Ty, declared: &'static str, waiting: &mut BTreeSet<&'static st
 
 /// The declaration of the items of a list or map, also behind a name such as `core.v1.ResourceList`.
 fn inner(declared: &'static str, prefix: &str) -> &'static str {
-    follow(declared).strip_prefix(prefix).unwrap_or("apiextensions.v1.JSON")
+    follow(declared)
+        .strip_prefix(prefix)
+        .unwrap_or("apiextensions.v1.JSON")
 }
 
 /// Follows the names of lists and maps, but keeps the names of types that have a schema.
@@ -221,14 +254,22 @@ fn item_schema(ty: &Ty, declared: &'static str, waiting: &mut BTreeSet<&'static 
 
 /// Kinds, lists and the few types that belong to every group name their group, version and kind.
 fn group_version_kinds(ty: &Type) -> Vec<Value> {
-    let gvk = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
-    if matches!(ty.name, "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" | "meta.v1.Status") {
+    let gvk =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    if matches!(
+        ty.name,
+        "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" | "meta.v1.Status"
+    ) {
         let kind = ty.short_name();
         let mut all: Vec<Value> = Vec::new();
         if kind != "Status" {
             let mut versions: BTreeSet<(&str, &str)> = kinds().iter().map(|k| (k.group, k.version)).collect();
             versions.remove(&("", "v1"));
-            all.extend(versions.into_iter().map(|(group, version)| gvk(group, version, kind)));
+            all.extend(
+                versions
+                    .into_iter()
+                    .map(|(group, version)| gvk(group, version, kind)),
+            );
         }
         all.insert(0, gvk("", "v1", kind));
         return all;
@@ -270,13 +311,20 @@ mod tests {
         let schemas = openapi_schemas("apps", "v1");
         let spec = &schemas["io.k8s.api.core.v1.PodSpec"];
         assert_eq!(spec["required"], json!(["containers"]));
-        assert_eq!(spec["properties"]["containers"]["x-kubernetes-list-map-keys"], json!(["name"]));
+        assert_eq!(
+            spec["properties"]["containers"]["x-kubernetes-list-map-keys"],
+            json!(["name"])
+        );
         let deployment = &schemas["io.k8s.api.apps.v1.Deployment"];
         assert_eq!(
             deployment["x-kubernetes-group-version-kind"],
             json!([{"group": "apps", "version": "v1", "kind": "Deployment"}])
         );
-        assert!(schemas.get("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions").is_some());
+        assert!(
+            schemas
+                .get("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
+                .is_some()
+        );
     }
 
     #[test]

@@ -71,14 +71,18 @@ pub fn prepare_status_update(kind: &Kind, new: &mut Value, old: &Value) {
     match (kind.group, kind.kind) {
         ("apps", "Deployment") => copy(&mut new["metadata"], &old["metadata"], "labels"),
         ("apiextensions.k8s.io", _) => {
-            for part in ["labels", "annotations", "ownerReferences", "finalizers", "generation"] {
+            for part in [
+                "labels",
+                "annotations",
+                "ownerReferences",
+                "finalizers",
+                "generation",
+            ] {
                 copy(&mut new["metadata"], &old["metadata"], part);
             }
         }
-        ("", "Pod") => {
-            if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) {
-                copy(&mut new["status"], &old["status"], "qosClass");
-            }
+        ("", "Pod") if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) => {
+            copy(&mut new["status"], &old["status"], "qosClass");
         }
         _ => {}
     }
@@ -92,7 +96,8 @@ pub fn has_generation(kind: &Kind) -> bool {
 /// Whether an update raises the generation.
 pub fn changes_generation(kind: &Kind, new: &Value, old: &Value) -> bool {
     let parts = generated_by(kind);
-    if kind.is("discovery.k8s.io", "EndpointSlice") && new["metadata"]["labels"] != old["metadata"]["labels"] {
+    if kind.is("discovery.k8s.io", "EndpointSlice") && new["metadata"]["labels"] != old["metadata"]["labels"]
+    {
         return true;
     }
     if kind.is("apps", "Deployment") && new["metadata"]["annotations"] != old["metadata"]["annotations"] {
@@ -112,9 +117,10 @@ fn generated_by(kind: &Kind) -> &'static [&'static str] {
         | ("flowcontrol.apiserver.k8s.io", _)
         | ("apiextensions.k8s.io", "CustomResourceDefinition")
         | ("resource.k8s.io", "ResourceSlice" | "DeviceClass") => &["spec"],
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
-            &["webhooks"]
-        }
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
+        ) => &["webhooks"],
         ("admissionregistration.k8s.io", _) => &["spec"],
         ("", "PodTemplate") => &["template"],
         ("discovery.k8s.io", "EndpointSlice") => &["endpoints", "ports", "addressType"],
@@ -149,7 +155,9 @@ fn or_copy(new: &mut Value, old: &Value, name: &str) {
 }
 
 fn add_namespace_finalizer(namespace: &mut Value) {
-    let spec = namespace.as_object_mut().map(|map| map.entry("spec").or_insert_with(|| json!({})));
+    let spec = namespace
+        .as_object_mut()
+        .map(|map| map.entry("spec").or_insert_with(|| json!({})));
     let Some(Value::Object(spec)) = spec else { return };
     let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
     if finalizers.is_null() {
@@ -165,7 +173,9 @@ fn add_namespace_finalizer(namespace: &mut Value) {
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn template_generation(set: &mut Value, generation: u64) {
-    let Some(metadata) = set.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(metadata) = set.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
     if let Value::Object(map) = annotations {
         map.insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
@@ -180,9 +190,9 @@ fn template_generation_of(set: &Value) -> u64 {
 /// Guaranteed when every container limits and requests the same CPU and memory, best effort when none asks
 /// for any, burstable otherwise.
 fn qos_class(spec: &Value) -> &'static str {
-    let containers = ["containers", "initContainers"].into_iter().flat_map(|list| {
-        spec[list].as_array().map(Vec::as_slice).unwrap_or_default()
-    });
+    let containers = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|list| spec[list].as_array().map(Vec::as_slice).unwrap_or_default());
     let (mut any, mut all) = (false, true);
     let none = Map::new();
     for container in containers {
@@ -192,7 +202,10 @@ fn qos_class(spec: &Value) -> &'static str {
         for name in ["cpu", "memory"] {
             let counts = |map: &Map<String, Value>| map.get(name).is_some_and(|amount| amount != "0");
             any |= counts(&limits) || counts(&requests);
-            all &= counts(&limits) && requests.get(name).is_none_or(|request| Some(request) == limits.get(name));
+            all &= counts(&limits)
+                && requests
+                    .get(name)
+                    .is_none_or(|request| Some(request) == limits.get(name));
         }
     }
     match (any, all) {

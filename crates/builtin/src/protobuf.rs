@@ -64,7 +64,10 @@ pub fn decode_as(
         gvk = default.clone();
     }
     let Some(id) = type_of(&gvk.group, &gvk.version, &gvk.kind) else {
-        return Err(ProtobufError::UnknownKind { api_version: gvk.api_version(), kind: gvk.kind });
+        return Err(ProtobufError::UnknownKind {
+            api_version: gvk.api_version(),
+            kind: gvk.kind,
+        });
     };
     let mut object = decode::message(id.get(), envelope.raw, 0)?;
     object.insert("apiVersion".to_owned(), gvk.api_version().into());
@@ -97,11 +100,19 @@ pub fn watch_frame(event: &str, object: &Value) -> Option<Vec<u8>> {
 
 fn split(api_version: &str, kind: &str) -> GroupVersionKind {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    GroupVersionKind { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
+    GroupVersionKind {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+    }
 }
 
 fn type_of(group: &str, version: &str, kind: &str) -> Option<Id> {
-    let named = |name: &str| kinds().iter().find(|k| k.kind == name && k.version == version && k.group == group);
+    let named = |name: &str| {
+        kinds()
+            .iter()
+            .find(|k| k.kind == name && k.version == version && k.group == group)
+    };
     if let Some(kind) = named(kind) {
         return Some(kind.ty);
     }
@@ -118,10 +129,18 @@ fn type_of(group: &str, version: &str, kind: &str) -> Option<Id> {
             types::find(&format!("meta.v1.{kind}"))
         }
         _ => {
-            let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or_default() };
+            let package = if group.is_empty() {
+                "core"
+            } else {
+                group.split('.').next().unwrap_or_default()
+            };
             let spoken = |s: &crate::Subresource| s.group == group && s.version == version && s.kind == kind;
             let served = kinds().iter().flat_map(|k| k.subresources).any(spoken);
-            if served { types::find(&format!("{package}.{version}.{kind}")) } else { None }
+            if served {
+                types::find(&format!("{package}.{version}.{kind}"))
+            } else {
+                None
+            }
         }
     }
 }

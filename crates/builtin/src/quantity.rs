@@ -26,14 +26,19 @@ impl Quantity {
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         if text.is_empty() {
-            return Ok(Self { nanos: 0, form: Form::Decimal });
+            return Ok(Self {
+                nanos: 0,
+                form: Form::Decimal,
+            });
         }
         let (negative, digits) = match text.as_bytes()[0] {
             b'-' => (true, &text[1..]),
             b'+' => (false, &text[1..]),
             _ => (false, text),
         };
-        let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(digits.len());
         let (number, suffix) = digits.split_at(end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
@@ -41,7 +46,10 @@ impl Quantity {
         }
         let (scale, form) = scale(suffix)?;
         let nanos = amount(whole, fraction, scale);
-        Ok(Self { nanos: if negative { -nanos } else { nanos }, form })
+        Ok(Self {
+            nanos: if negative { -nanos } else { nanos },
+            form,
+        })
     }
 
     /// The text that the server stores: no fraction, the largest suffix that keeps it whole.
@@ -76,7 +84,11 @@ impl Quantity {
             exponent += 3;
         }
         if exponent_form {
-            return if exponent == 0 { value.to_string() } else { format!("{value}e{exponent}") };
+            return if exponent == 0 {
+                value.to_string()
+            } else {
+                format!("{value}e{exponent}")
+            };
         }
         let suffix = match exponent {
             -9 => "n",
@@ -104,6 +116,7 @@ impl Quantity {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Scale {
     Power10(i32),
     Power2(u32),
@@ -139,8 +152,12 @@ fn exponent(suffix: &str) -> Result<(Scale, Form), &'static str> {
     if !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(FORMAT);
     }
-    let power = suffix.strip_prefix(['e', 'E']).and_then(|rest| rest.trim_start_matches('+').parse().ok());
-    power.map(|power| (Scale::Power10(power), Form::Exponent)).ok_or(SUFFIX)
+    let power = suffix
+        .strip_prefix(['e', 'E'])
+        .and_then(|rest| rest.trim_start_matches('+').parse().ok());
+    power
+        .map(|power| (Scale::Power10(power), Form::Exponent))
+        .ok_or(SUFFIX)
 }
 
 /// Billionths of `whole.fraction × scale`, rounded away from zero, capped at the largest 64 bit number.
@@ -162,14 +179,18 @@ fn amount(whole: &str, fraction: &str, scale: Scale) -> i128 {
     let dropped = i32::try_from(digits.len() - kept.len()).unwrap_or(i32::MAX);
     let power = power.saturating_add(dropped);
     let mantissa: i128 = kept.parse::<i128>().unwrap_or(0) + i128::from(dropped > 0);
-    let Some(value) = mantissa.checked_mul(factor) else { return scaled_wide(mantissa, factor, power, cap) };
+    let Some(value) = mantissa.checked_mul(factor) else {
+        return scaled_wide(mantissa, factor, power, cap);
+    };
     scaled(value, power, cap)
 }
 
 fn scaled(value: i128, power: i32, cap: i128) -> i128 {
     if power >= 0 {
         let factor = 10_i128.checked_pow(power.unsigned_abs());
-        return factor.and_then(|f| value.checked_mul(f)).map_or(cap, |v| v.min(cap));
+        return factor
+            .and_then(|f| value.checked_mul(f))
+            .map_or(cap, |v| v.min(cap));
     }
     match 10_i128.checked_pow(power.unsigned_abs()) {
         Some(divisor) => (value / divisor + i128::from(value % divisor != 0)).min(cap),
@@ -180,7 +201,8 @@ fn scaled(value: i128, power: i32, cap: i128) -> i128 {
 /// The product of a long fraction and a large binary suffix: the fraction is cut first.
 fn scaled_wide(mantissa: i128, factor: i128, power: i32, cap: i128) -> i128 {
     let cut = mantissa / 1_000_000_000_000;
-    cut.checked_mul(factor).map_or(cap, |value| scaled(value, power.saturating_add(12), cap))
+    cut.checked_mul(factor)
+        .map_or(cap, |value| scaled(value, power.saturating_add(12), cap))
 }
 
 #[cfg(test)]
@@ -217,7 +239,13 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_a_quantity() {
-        for (text, message) in [("abc", FORMAT), ("1.2.3", FORMAT), ("1x", FORMAT), ("1mm", SUFFIX), ("1ki", SUFFIX)] {
+        for (text, message) in [
+            ("abc", FORMAT),
+            ("1.2.3", FORMAT),
+            ("1x", FORMAT),
+            ("1mm", SUFFIX),
+            ("1ki", SUFFIX),
+        ] {
             assert_eq!(Quantity::parse(text).unwrap_err(), message, "{text}");
         }
     }

@@ -65,7 +65,9 @@ pub enum MergeError {
 
 /// Applies a strategic merge patch to an object of a built-in kind.
 pub fn strategic_merge(kind: &Kind, document: &Value, patch: &Value) -> Result<Value, MergeError> {
-    let Value::Object(patch) = patch else { return Ok(document.clone()) };
+    let Value::Object(patch) = patch else {
+        return Ok(document.clone());
+    };
     let original = document.as_object().cloned().unwrap_or_default();
     merge_map(original, patch.clone(), Schema::Object(kind.ty)).map(Value::Object)
 }
@@ -96,13 +98,21 @@ impl MergeError {
 
 impl<'a> Schema<'a> {
     fn field(self, name: &str) -> Result<FieldFacts<'a>, MergeError> {
-        let plain = |schema| FieldFacts { schema, merge: false, replace: false, merge_key: "" };
+        let plain = |schema| FieldFacts {
+            schema,
+            merge: false,
+            replace: false,
+            merge_key: "",
+        };
         match self {
             Schema::Unknown => Ok(plain(Schema::Unknown)),
             Schema::Map(item) => Ok(plain(Schema::of(item))),
             Schema::Object(id) => {
                 let ty = id.get();
-                let unknown = || MergeError::UnknownField { owner: ty.short_name(), field: name.to_owned() };
+                let unknown = || MergeError::UnknownField {
+                    owner: ty.short_name(),
+                    field: name.to_owned(),
+                };
                 let field = ty.field(name).ok_or_else(unknown)?;
                 Ok(FieldFacts {
                     schema: Schema::of(&field.ty),
@@ -145,7 +155,9 @@ fn merge_map(
     order::apply(&mut original, &mut patch, schema)?;
     for (key, value) in patch {
         if let Some(list) = key.strip_prefix(DELETE_FROM) {
-            let Value::Array(gone) = value else { return Err(MergeError::NotAList(go_kind(&value))) };
+            let Value::Array(gone) = value else {
+                return Err(MergeError::NotAList(go_kind(&value)));
+            };
             if let Some(Value::Array(items)) = original.get_mut(list) {
                 items.retain(|item| !gone.contains(item));
             }
@@ -169,11 +181,19 @@ fn merge_field(
     let merged = match (original.remove(&key), patch) {
         (Some(Value::Object(old)), Value::Object(new)) => {
             let facts = schema.field(&key)?;
-            if facts.replace { Some(Value::Object(new)) } else { Some(Value::Object(merge_map(old, new, facts.schema)?)) }
+            if facts.replace {
+                Some(Value::Object(new))
+            } else {
+                Some(Value::Object(merge_map(old, new, facts.schema)?))
+            }
         }
         (Some(Value::Array(old)), Value::Array(new)) => {
             let facts = schema.field(&key)?;
-            Some(Value::Array(if facts.merge { merge_list(old, new, &facts, &key)? } else { new }))
+            Some(Value::Array(if facts.merge {
+                merge_list(old, new, &facts, &key)?
+            } else {
+                new
+            }))
         }
         (Some(_), new) => Some(new),
         (None, new) => tidy::without_directives(tidy::without_nulls(new)),
@@ -213,7 +233,10 @@ fn merge_list(
     let mut merged = special.original;
     for item in &special.patch {
         let value = key_of(item, facts.merge_key)?;
-        match merged.iter().position(|old| old.get(facts.merge_key) == Some(value)) {
+        match merged
+            .iter()
+            .position(|old| old.get(facts.merge_key) == Some(value))
+        {
             Some(at) => {
                 let old = merged[at].as_object().cloned().unwrap_or_default();
                 let new = item.as_object().cloned().unwrap_or_default();
@@ -222,7 +245,12 @@ fn merge_list(
             None => merged.extend(tidy::without_directives(tidy::without_nulls(item.clone()))),
         }
     }
-    Ok(order::normalize(merged, &special.patch, &server_order, facts.merge_key))
+    Ok(order::normalize(
+        merged,
+        &special.patch,
+        &server_order,
+        facts.merge_key,
+    ))
 }
 
 struct Special {
@@ -233,7 +261,11 @@ struct Special {
 
 /// Carries out items that are directives and leaves the others.
 fn take_special(original: Vec<Value>, patch: Vec<Value>, key: &'static str) -> Result<Special, MergeError> {
-    let mut special = Special { original, patch: Vec::with_capacity(patch.len()), replaced: false };
+    let mut special = Special {
+        original,
+        patch: Vec::with_capacity(patch.len()),
+        replaced: false,
+    };
     for item in patch {
         let Some(directive) = item.get(DIRECTIVE) else {
             special.patch.push(item);
@@ -253,13 +285,20 @@ fn take_special(original: Vec<Value>, patch: Vec<Value>, key: &'static str) -> R
 }
 
 fn key_of<'a>(item: &'a Value, key: &'static str) -> Result<&'a Value, MergeError> {
-    item.get(key).ok_or_else(|| MergeError::NoMergeKey { item: go_text(item), key })
+    item.get(key).ok_or_else(|| MergeError::NoMergeKey {
+        item: go_text(item),
+        key,
+    })
 }
 
 /// Drops all keys but the named ones, which must include every key that the patch sets.
 fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), MergeError> {
-    let Some(directive) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
-    let Value::Array(keys) = directive else { return Err(MergeError::RetainKeys) };
+    let Some(directive) = patch.remove(RETAIN_KEYS) else {
+        return Ok(());
+    };
+    let Value::Array(keys) = directive else {
+        return Err(MergeError::RetainKeys);
+    };
     let keeps = |name: &str| keys.iter().any(|key| key == name);
     let strange = |key: &str, value: &Value| !value.is_null() && !key.starts_with('$') && !keeps(key);
     if patch.iter().any(|(key, value)| strange(key, value)) {
@@ -270,7 +309,10 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
 }
 
 fn unknown_directive(directive: &Value, map: &Value) -> MergeError {
-    MergeError::UnknownDirective { directive: go_text(directive), map: go_text(map) }
+    MergeError::UnknownDirective {
+        directive: go_text(directive),
+        map: go_text(map),
+    }
 }
 
 /// A value as Go prints it: `map[a:1 b:[x y]]`.

@@ -13,7 +13,8 @@ pub fn schema(kind: &Kind) -> Arc<Structural> {
     static COMPILED: OnceLock<Box<[OnceLock<Arc<Structural>>]>> = OnceLock::new();
     let slots = COMPILED.get_or_init(|| kinds().iter().map(|_| OnceLock::new()).collect());
     let at = kinds().iter().position(|k| std::ptr::eq(k, kind)).unwrap_or(0);
-    let compile = || Arc::new(Structural::from_json(&structural_json(kind)).unwrap_or_else(|_| open_object()));
+    let compile =
+        || Arc::new(Structural::from_json(&structural_json(kind)).unwrap_or_else(|_| open_object()));
     slots[at].get_or_init(compile).clone()
 }
 
@@ -38,8 +39,11 @@ fn object(id: Id, open: &mut Vec<Id>) -> Value {
     }
     open.push(id);
     let ty = id.get();
-    let properties: Map<String, Value> =
-        ty.fields.iter().map(|field| (field.name.to_owned(), property(field, open))).collect();
+    let properties: Map<String, Value> = ty
+        .fields
+        .iter()
+        .map(|field| (field.name.to_owned(), property(field, open)))
+        .collect();
     open.pop();
     let mut schema = json!({"type": "object", "nullable": true, "properties": properties});
     if ty.atomic {
@@ -89,7 +93,9 @@ fn value(ty: &Ty, open: &mut Vec<Id>) -> Value {
             json!({"nullable": true, "x-kubernetes-preserve-unknown-fields": true})
         }
         Ty::List(item) => json!({"type": "array", "nullable": true, "items": value(item, open)}),
-        Ty::Map(item) => json!({"type": "object", "nullable": true, "additionalProperties": value(item, open)}),
+        Ty::Map(item) => {
+            json!({"type": "object", "nullable": true, "additionalProperties": value(item, open)})
+        }
         Ty::Object(id) => object(*id, open),
     }
 }
@@ -102,15 +108,19 @@ mod tests {
     fn every_kind_has_a_schema_that_compiles() {
         for kind in kinds() {
             Structural::from_json(&structural_json(kind)).unwrap();
-            assert!(schema(kind).property("metadata").is_some() || kind.verbs == ["create"], "{}", kind.plural);
+            assert!(
+                schema(kind).property("metadata").is_some() || kind.verbs == ["create"],
+                "{}",
+                kind.plural
+            );
         }
     }
 
     #[test]
     fn unfolds_references_and_stops_at_types_that_contain_themselves() {
         let deployment = structural_json(crate::kind("apps", "v1", "Deployment").unwrap());
-        let containers = &deployment["properties"]["spec"]["properties"]["template"]["properties"]["spec"]
-            ["properties"]["containers"];
+        let containers = &deployment["properties"]["spec"]["properties"]["template"]["properties"]["spec"]["properties"]
+            ["containers"];
         assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
         let port = &containers["items"]["properties"]["ports"]["items"]["properties"]["protocol"];
         assert_eq!(port["default"], "TCP");

@@ -27,7 +27,11 @@ impl Precision {
 
 /// Reads a timestamp; the error is worded as Go words it.
 pub(crate) fn parse(text: &str, precision: Precision) -> Result<Moment, String> {
-    let mut reader = Reader { text, rest: text, precision };
+    let mut reader = Reader {
+        text,
+        rest: text,
+        precision,
+    };
     let year = reader.number(4, "2006")?;
     reader.literal("-")?;
     let month = reader.number(2, "01")?;
@@ -52,7 +56,13 @@ pub(crate) fn parse(text: &str, precision: Precision) -> Result<Moment, String> 
         return Err(in_range("day"));
     }
     if hour > 23 || minute > 59 || second > 59 {
-        return Err(in_range(if hour > 23 { "hour" } else if minute > 59 { "minute" } else { "second" }));
+        return Err(in_range(if hour > 23 {
+            "hour"
+        } else if minute > 59 {
+            "minute"
+        } else {
+            "second"
+        }));
     }
     let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset;
     Ok(Moment { seconds, nanos })
@@ -87,7 +97,11 @@ pub(crate) fn age(since: &serde_json::Value, now: i64) -> String {
 /// A duration in at most two units, coarser the longer it is.
 pub(crate) fn human_duration(seconds: i64) -> String {
     let two = |big: i64, unit: char, small: i64, small_unit: char| {
-        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{small_unit}") }
+        if small == 0 {
+            format!("{big}{unit}")
+        } else {
+            format!("{big}{unit}{small}{small_unit}")
+        }
     };
     let (minutes, hours) = (seconds / 60, seconds / 3_600);
     if seconds < -1 {
@@ -124,11 +138,18 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn fail<T>(&self, element: &str) -> Result<T, String> {
         let layout = self.precision.layout();
-        Err(format!("parsing time {:?} as {layout:?}: cannot parse {:?} as {element:?}", self.text, self.rest))
+        Err(format!(
+            "parsing time {:?} as {layout:?}: cannot parse {:?} as {element:?}",
+            self.text, self.rest
+        ))
     }
 
     fn number(&mut self, digits: usize, element: &str) -> Result<i64, String> {
-        match self.rest.get(..digits).filter(|d| d.bytes().all(|b| b.is_ascii_digit())) {
+        match self
+            .rest
+            .get(..digits)
+            .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))
+        {
             Some(found) => {
                 self.rest = &self.rest[digits..];
                 Ok(found.parse().unwrap_or(0))
@@ -171,7 +192,12 @@ impl Reader<'_> {
         }
         let bytes = self.rest.as_bytes();
         let shaped = bytes.len() >= 6 && matches!(bytes[0], b'+' | b'-') && bytes[3] == b':';
-        let digit = |at: usize| bytes.get(at).filter(|b| b.is_ascii_digit()).map(|b| i64::from(b - b'0'));
+        let digit = |at: usize| {
+            bytes
+                .get(at)
+                .filter(|b| b.is_ascii_digit())
+                .map(|b| i64::from(b - b'0'))
+        };
         let parts = (digit(1), digit(2), digit(4), digit(5));
         let (true, (Some(h1), Some(h2), Some(m1), Some(m2))) = (shaped, parts) else {
             return self.fail("Z07:00");
@@ -248,7 +274,11 @@ mod tests {
             Precision::Micros,
             r#"parsing time "2020-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#,
         );
-        check("2020-02-30T00:00:00Z", Precision::Seconds, r#"parsing time "2020-02-30T00:00:00Z": day out of range"#);
+        check(
+            "2020-02-30T00:00:00Z",
+            Precision::Seconds,
+            r#"parsing time "2020-02-30T00:00:00Z": day out of range"#,
+        );
     }
 
     #[test]

@@ -88,7 +88,14 @@ struct Slot {
 
 fn slots() -> &'static [Slot] {
     static SLOTS: OnceLock<Box<[Slot]>> = OnceLock::new();
-    SLOTS.get_or_init(|| TEXT.lines().map(|line| Slot { line, parsed: OnceLock::new() }).collect())
+    SLOTS.get_or_init(|| {
+        TEXT.lines()
+            .map(|line| Slot {
+                line,
+                parsed: OnceLock::new(),
+            })
+            .collect()
+    })
 }
 
 fn name_of(line: &'static str) -> &'static str {
@@ -97,7 +104,9 @@ fn name_of(line: &'static str) -> &'static str {
 
 /// The line of a type.
 pub(crate) fn find(name: &str) -> Option<Id> {
-    let at = slots().binary_search_by(|slot| name_of(slot.line).cmp(name)).ok()?;
+    let at = slots()
+        .binary_search_by(|slot| name_of(slot.line).cmp(name))
+        .ok()?;
     u16::try_from(at).ok().map(Id)
 }
 
@@ -137,7 +146,11 @@ impl Type {
                 field => fields.extend(Field::parse(field)),
             }
         }
-        Self { name, atomic, fields: fields.into() }
+        Self {
+            name,
+            atomic,
+            fields: fields.into(),
+        }
     }
 }
 

@@ -60,7 +60,7 @@ fn object(kind: &Kind, check: &mut Check, new: &Value, old: Option<&Value>) {
         ("", "LimitRange") => policy::limit_range(check, &new["spec"]),
         ("", "Namespace") => policy::namespace(check, &new["spec"]),
         ("", "Node") => policy::node(check, &new["spec"]),
-        ("", "Event") | ("events.k8s.io", "Event") => policy::event(kind, check, new, old),
+        ("" | "events.k8s.io", "Event") => policy::event(kind, check, new, old),
         ("" | "apps", _) => workload::workload(kind.kind, check, new),
         ("batch", "Job") => workload::job(check, &spec, &new["spec"], old.is_none()),
         ("batch", "CronJob") => workload::cron_job(check, &new["spec"]),

@@ -1,5 +1,7 @@
 //! Objects as a user writes them and as kube-apiserver 1.36 gave them back, less what only a server sets.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use serde_json::Value;
 use skopos_builtin::{Kind, decode, default, has_generation, kind, prepare_create};
 
@@ -47,9 +49,19 @@ fn minimal_objects_get_the_servers_defaults() {
         decode(kind, &mut object).unwrap();
         default(kind, &mut object);
         let name = format!("{}/{}", kind.plural, object["metadata"]["name"].as_str().unwrap());
-        assert_eq!(has_generation(kind), !case["generation"].is_null(), "generation of {}", kind.plural);
+        assert_eq!(
+            has_generation(kind),
+            !case["generation"].is_null(),
+            "generation of {}",
+            kind.plural
+        );
         differences(&name, &object, &case["out"], &mut wrong);
         differences(&format!("{name} twice"), &once, &object, &mut wrong);
     }
-    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differences:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

@@ -14,13 +14,26 @@ fn rows_look_as_the_server_prints_them() {
         let kind = kind(group, version, object["kind"].as_str().unwrap()).unwrap();
         let ours = Value::Array(cells(kind, object, case["now"].as_i64().unwrap()));
         if ours != case["cells"] {
-            wrong.push(format!("{} ours   {ours}\n{} server {}", kind.plural, kind.plural, case["cells"]));
+            wrong.push(format!(
+                "{} ours   {ours}\n{} server {}",
+                kind.plural, kind.plural, case["cells"]
+            ));
         }
         assert_eq!(Value::Array(row_conditions(kind, object)), case["conditions"]);
         // The server itself prints an address with one cell too many.
         if kind.plural != "ipaddresses" {
-            assert_eq!(columns(kind).len(), ours.as_array().unwrap().len(), "{}", kind.plural);
+            assert_eq!(
+                columns(kind).len(),
+                ours.as_array().unwrap().len(),
+                "{}",
+                kind.plural
+            );
         }
     }
-    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} rows differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

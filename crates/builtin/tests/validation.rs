@@ -1,9 +1,9 @@
 //! Objects that kube-apiserver 1.36 refused or accepted, with its words.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use serde_json::Value;
-use skopos_builtin::{
-    Kind, decode, default, kind, name_errors, prepare_create, prepare_update, validate,
-};
+use skopos_builtin::{Kind, decode, default, kind, name_errors, prepare_create, prepare_update, validate};
 use skopos_object::{FieldError, FieldPath, GroupKind, Status};
 
 fn kind_of(object: &Value) -> &'static Kind {
@@ -26,13 +26,18 @@ fn prepared(kind: &Kind, object: &Value, old: Option<&Value>) -> Value {
 fn message(kind: &Kind, new: &Value, old: Option<&Value>) -> Value {
     let name = new["metadata"]["name"].as_str().unwrap();
     let path = FieldPath::root().child("metadata").child("name");
-    let mut errors: Vec<FieldError> =
-        name_errors(kind, name).into_iter().map(|e| FieldError::invalid(&path, name, e)).collect();
+    let mut errors: Vec<FieldError> = name_errors(kind, name)
+        .into_iter()
+        .map(|e| FieldError::invalid(&path, name, e))
+        .collect();
     errors.extend(validate(kind, new, old));
     if errors.is_empty() {
         return Value::Null;
     }
-    let group_kind = GroupKind { group: kind.group.into(), kind: kind.kind.into() };
+    let group_kind = GroupKind {
+        group: kind.group.into(),
+        kind: kind.kind.into(),
+    };
     Status::invalid(&group_kind, name, errors).message.into()
 }
 
@@ -49,7 +54,13 @@ fn refuses_with_the_servers_words() {
             wrong.push(format!("ours   {ours}\nserver {}", case["message"]));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} differ:\n{}",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -59,7 +70,11 @@ fn accepts_all_that_the_server_accepted() {
         let kind = kind_of(&case["in"]);
         let object = prepared(kind, &case["in"], None);
         assert_eq!(message(kind, &object, None), Value::Null);
-        assert_eq!(validate(kind, &object, Some(&object)), Vec::new(), "an update that changes nothing");
+        assert_eq!(
+            validate(kind, &object, Some(&object)),
+            Vec::new(),
+            "an update that changes nothing"
+        );
     }
 }
 

@@ -8,8 +8,9 @@ fn kind_of(plural: &str) -> &'static Kind {
     crate::kinds().iter().find(|k| k.plural == plural).unwrap()
 }
 
-fn deployment(spec: Value) -> Value {
-    let mut object = json!({"metadata": {"name": "x"}, "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}});
+fn deployment(spec: &Value) -> Value {
+    let mut object =
+        json!({"metadata": {"name": "x"}, "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}});
     for (key, value) in spec.as_object().unwrap() {
         object["spec"][key] = value.clone();
     }
@@ -22,7 +23,7 @@ fn error_of(plural: &str, mut object: Value) -> String {
 
 #[test]
 fn words_type_errors_as_the_server_does() {
-    let check = |spec: Value, message: &str| assert_eq!(error_of("deployments", deployment(spec)), message);
+    let check = |spec: Value, message: &str| assert_eq!(error_of("deployments", deployment(&spec)), message);
     check(
         json!({"replicas": "3"}),
         "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32",
@@ -59,7 +60,10 @@ fn words_type_errors_as_the_server_does() {
         error_of("secrets", json!({"data": {"a": 5}})),
         "json: cannot unmarshal number into Go struct field Secret.data of type []uint8"
     );
-    assert_eq!(error_of("secrets", json!({"data": {"a": "!!"}})), "illegal base64 data at input byte 0");
+    assert_eq!(
+        error_of("secrets", json!({"data": {"a": "!!"}})),
+        "illegal base64 data at input byte 0"
+    );
     assert_eq!(
         error_of("deployments", json!({"metadata": "a"})),
         "json: cannot unmarshal string into Go struct field Deployment.metadata of type v1.ObjectMeta"
@@ -68,7 +72,8 @@ fn words_type_errors_as_the_server_does() {
 
 #[test]
 fn drops_and_reports_unknown_fields() {
-    let mut object = deployment(json!({"foo": 1, "template": {"spec": {"containers": [{"name": "c", "bar": {}}]}}}));
+    let mut object =
+        deployment(&json!({"foo": 1, "template": {"spec": {"containers": [{"name": "c", "bar": {}}]}}}));
     let unknown = decode(kind_of("deployments"), &mut object).unwrap();
     assert_eq!(unknown, ["spec.foo", "spec.template.spec.containers[0].bar"]);
     assert!(object["spec"].get("foo").is_none());

@@ -7,13 +7,21 @@ use crate::types::{Field, Id, Ty};
 /// The value of an absent field, or None when the field is left out.
 pub(crate) fn absent(field: &'static Field) -> Option<Value> {
     if field.pointer || field.omitzero {
-        return if field.omitempty || field.omitzero { None } else { Some(Value::Null) };
+        return if field.omitempty || field.omitzero {
+            None
+        } else {
+            Some(Value::Null)
+        };
     }
     match &field.ty {
         // Structs have no empty value, so omitempty does not touch them.
-        Ty::Object(_) | Ty::Time | Ty::MicroTime | Ty::Quantity | Ty::IntOrString | Ty::RawExtension | Ty::Json => {
-            Some(of(&field.ty))
-        }
+        Ty::Object(_)
+        | Ty::Time
+        | Ty::MicroTime
+        | Ty::Quantity
+        | Ty::IntOrString
+        | Ty::RawExtension
+        | Ty::Json => Some(of(&field.ty)),
         _ if field.omitempty => None,
         ty => Some(of(ty)),
     }

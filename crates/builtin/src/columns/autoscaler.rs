@@ -7,8 +7,14 @@ use super::cell::{age_of, list, name_of, number, text, text_or};
 pub(super) fn cells(version: &str, autoscaler: &Value, now: i64) -> Vec<Value> {
     let (spec, status) = (&autoscaler["spec"], &autoscaler["status"]);
     let target = &spec["scaleTargetRef"];
-    let minimum = spec["minReplicas"].as_i64().map_or_else(|| "<unset>".to_owned(), |n| n.to_string());
-    let targets = if version == "v1" { utilization(spec, status) } else { metrics(spec, status) };
+    let minimum = spec["minReplicas"]
+        .as_i64()
+        .map_or_else(|| "<unset>".to_owned(), |n| n.to_string());
+    let targets = if version == "v1" {
+        utilization(spec, status)
+    } else {
+        metrics(spec, status)
+    };
     vec![
         name_of(autoscaler),
         format!("{}/{}", text(&target["kind"]), text(&target["name"])).into(),
@@ -22,9 +28,18 @@ pub(super) fn cells(version: &str, autoscaler: &Value, now: i64) -> Vec<Value> {
 
 /// The first version knows only the load of the CPU.
 fn utilization(spec: &Value, status: &Value) -> String {
-    let percent = |value: &Value, none: &str| value.as_i64().map_or_else(|| none.to_owned(), |n| format!("{n}%"));
-    let Some(target) = spec["targetCPUUtilizationPercentage"].as_i64() else { return "<none>".to_owned() };
-    format!("cpu: {}/{target}%", percent(&status["currentCPUUtilizationPercentage"], "<unknown>"))
+    let percent = |value: &Value, none: &str| {
+        value
+            .as_i64()
+            .map_or_else(|| none.to_owned(), |n| format!("{n}%"))
+    };
+    let Some(target) = spec["targetCPUUtilizationPercentage"].as_i64() else {
+        return "<none>".to_owned();
+    };
+    format!(
+        "cpu: {}/{target}%",
+        percent(&status["currentCPUUtilizationPercentage"], "<unknown>")
+    )
 }
 
 fn metrics(spec: &Value, status: &Value) -> String {
@@ -53,23 +68,43 @@ fn shown(metric: &Value, status: &Value) -> Option<String> {
     let (target, current) = (&metric[source]["target"], &status[source]["current"]);
     let average = target["averageValue"].as_str();
     Some(match (source, average) {
-        ("pods", _) => format!("{}/{}", text_or(&current["averageValue"], "<unknown>"), average.unwrap_or("0")),
+        ("pods", _) => format!(
+            "{}/{}",
+            text_or(&current["averageValue"], "<unknown>"),
+            average.unwrap_or("0")
+        ),
         ("external" | "object", Some(average)) => {
-            format!("{}/{average} (avg)", text_or(&current["averageValue"], "<unknown>"))
+            format!(
+                "{}/{average} (avg)",
+                text_or(&current["averageValue"], "<unknown>")
+            )
         }
         ("external" | "object", None) => {
-            format!("{}/{}", text_or(&current["value"], "<unknown>"), text_or(&target["value"], "0"))
+            format!(
+                "{}/{}",
+                text_or(&current["value"], "<unknown>"),
+                text_or(&target["value"], "0")
+            )
         }
         (_, Some(average)) => {
             let name = text(&metric[source]["name"]);
-            format!("{name}: {}/{average}", text_or(&current["averageValue"], "<unknown>"))
+            format!(
+                "{name}: {}/{average}",
+                text_or(&current["averageValue"], "<unknown>")
+            )
         }
         (_, None) => {
             let percent = |value: &Value, none: &str| {
-                value["averageUtilization"].as_i64().map_or_else(|| none.to_owned(), |n| format!("{n}%"))
+                value["averageUtilization"]
+                    .as_i64()
+                    .map_or_else(|| none.to_owned(), |n| format!("{n}%"))
             };
             let name = text(&metric[source]["name"]);
-            format!("{name}: {}/{}", percent(current, "<unknown>"), percent(target, "<auto>"))
+            format!(
+                "{name}: {}/{}",
+                percent(current, "<unknown>"),
+                percent(target, "<auto>")
+            )
         }
     })
 }

@@ -41,7 +41,11 @@ pub(super) fn list(value: &Value) -> &[Value] {
 
 /// How many members a map or list has.
 pub(super) fn count(value: &Value) -> usize {
-    value.as_object().map(serde_json::Map::len).or(value.as_array().map(Vec::len)).unwrap_or(0)
+    value
+        .as_object()
+        .map(serde_json::Map::len)
+        .or(value.as_array().map(Vec::len))
+        .unwrap_or(0)
 }
 
 /// An integer or string as text.
@@ -65,8 +69,13 @@ pub(super) fn containers(spec: &Value) -> [Value; 2] {
 
 /// `a=b,c=d`, or `<none>`.
 pub(super) fn labels(labels: &Value) -> String {
-    let Some(map) = labels.as_object().filter(|map| !map.is_empty()) else { return "<none>".to_owned() };
-    map.iter().map(|(key, value)| format!("{key}={}", text(value))).collect::<Vec<_>>().join(",")
+    let Some(map) = labels.as_object().filter(|map| !map.is_empty()) else {
+        return "<none>".to_owned();
+    };
+    map.iter()
+        .map(|(key, value)| format!("{key}={}", text(value)))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// A label selector in its short form; `<none>` when it selects everything.
@@ -97,7 +106,11 @@ pub(super) fn selector(selector: &Value) -> String {
         return "<none>".to_owned();
     }
     parts.sort_by(|a, b| a.0.cmp(&b.0));
-    parts.into_iter().map(|(_, shown)| shown).collect::<Vec<_>>().join(",")
+    parts
+        .into_iter()
+        .map(|(_, shown)| shown)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// At most three items, then how many more there are.

@@ -15,14 +15,22 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: i64) -> Option<Vec<Value>>
         ("apiregistration.k8s.io", _) => vec![service_of(spec).into(), available(object).into()],
         ("certificates.k8s.io", _) => return Some(signing_request(object, now)),
         ("policy", _) => {
-            let or_none = |value: &Value| if value.is_null() { "N/A".to_owned() } else { display(value) };
+            let or_none = |value: &Value| {
+                if value.is_null() {
+                    "N/A".to_owned()
+                } else {
+                    display(value)
+                }
+            };
             vec![
                 or_none(&spec["minAvailable"]).into(),
                 or_none(&spec["maxUnavailable"]).into(),
                 number(&object["status"]["disruptionsAllowed"]).into(),
             ]
         }
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => return Some(binding(object, now)),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            return Some(binding(object, now));
+        }
         ("storage.k8s.io", "CSIDriver") => csi_driver(spec),
         ("storage.k8s.io", "CSINode") => vec![count(&spec["drivers"]).into()],
         ("storage.k8s.io", "StorageClass") => return Some(storage_class(object, now)),
@@ -79,12 +87,21 @@ fn access_modes(modes: &Value) -> String {
         ("ReadWriteOncePod", "RWOP"),
     ];
     let has = |name: &str| list(modes).iter().any(|mode| mode == name);
-    short.iter().filter(|(name, _)| has(name)).map(|(_, short)| *short).collect::<Vec<_>>().join(",")
+    short
+        .iter()
+        .filter(|(name, _)| has(name))
+        .map(|(_, short)| *short)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn phase(object: &Value) -> &str {
     let deleting = !object["metadata"]["deletionTimestamp"].is_null();
-    if deleting { "Terminating" } else { text(&object["status"]["phase"]) }
+    if deleting {
+        "Terminating"
+    } else {
+        text(&object["status"]["phase"])
+    }
 }
 
 fn persistent_volume(volume: &Value, now: i64) -> Vec<Value> {
@@ -115,7 +132,10 @@ fn claim(claim: &Value, now: i64) -> Vec<Value> {
     let (capacity, modes) = if volume.is_empty() {
         (String::new(), String::new())
     } else {
-        (text_or(&status["capacity"]["storage"], "0").to_owned(), access_modes(&status["accessModes"]))
+        (
+            text_or(&status["capacity"]["storage"], "0").to_owned(),
+            access_modes(&status["accessModes"]),
+        )
     };
     vec![
         name_of(claim),
@@ -131,7 +151,9 @@ fn claim(claim: &Value, now: i64) -> Vec<Value> {
 }
 
 fn component_status(component: &Value) -> Vec<Value> {
-    let healthy = list(&component["conditions"]).iter().find(|c| c["type"] == "Healthy");
+    let healthy = list(&component["conditions"])
+        .iter()
+        .find(|c| c["type"] == "Healthy");
     let status = match healthy.map(|c| c["status"] == "True") {
         Some(true) => "Healthy",
         Some(false) => "Unhealthy",
@@ -150,8 +172,12 @@ fn service_of(spec: &Value) -> String {
 }
 
 fn available(service: &Value) -> String {
-    let found = list(&service["status"]["conditions"]).iter().find(|c| c["type"] == "Available");
-    let Some(condition) = found else { return "Unknown".to_owned() };
+    let found = list(&service["status"]["conditions"])
+        .iter()
+        .find(|c| c["type"] == "Available");
+    let Some(condition) = found else {
+        return "Unknown".to_owned();
+    };
     let status = text(&condition["status"]);
     match text(&condition["reason"]) {
         reason if status != "True" && !reason.is_empty() => format!("{status} ({reason})"),
@@ -188,8 +214,11 @@ fn signing_request(request: &Value, now: i64) -> Vec<Value> {
 fn binding(binding: &Value, now: i64) -> Vec<Value> {
     let role = &binding["roleRef"];
     let subjects = |kind: &str| {
-        let found = list(&binding["subjects"]).iter().filter(|subject| subject["kind"] == kind);
-        let name = |subject: &Value| match subject["namespace"].as_str().filter(|_| kind == "ServiceAccount") {
+        let found = list(&binding["subjects"])
+            .iter()
+            .filter(|subject| subject["kind"] == kind);
+        let name = |subject: &Value| match subject["namespace"].as_str().filter(|_| kind == "ServiceAccount")
+        {
             Some(namespace) if !namespace.is_empty() => format!("{namespace}/{}", text(&subject["name"])),
             _ => text(&subject["name"]).to_owned(),
         };
@@ -206,12 +235,18 @@ fn binding(binding: &Value, now: i64) -> Vec<Value> {
 }
 
 fn csi_driver(spec: &Value) -> Vec<Value> {
-    let tokens = join(list(&spec["tokenRequests"]), ",", |token| text(&token["audience"]));
+    let tokens = join(list(&spec["tokenRequests"]), ",", |token| {
+        text(&token["audience"])
+    });
     vec![
         (spec["attachRequired"] != false).into(),
         (spec["podInfoOnMount"] == true).into(),
         (spec["storageCapacity"] == true).into(),
-        if tokens.is_empty() { "<unset>".into() } else { tokens.into() },
+        if tokens.is_empty() {
+            "<unset>".into()
+        } else {
+            tokens.into()
+        },
         (spec["requiresRepublish"] == true).into(),
         match list(&spec["volumeLifecycleModes"]) {
             [] => "<none>".into(),
@@ -274,7 +309,9 @@ fn claim_state(claim: &Value) -> String {
 
 fn flow_schema(schema: &Value, now: i64) -> Vec<Value> {
     let spec = &schema["spec"];
-    let dangling = list(&schema["status"]["conditions"]).iter().find(|c| c["type"] == "Dangling");
+    let dangling = list(&schema["status"]["conditions"])
+        .iter()
+        .find(|c| c["type"] == "Dangling");
     vec![
         name_of(schema),
         text(&spec["priorityLevelConfiguration"]["name"]).into(),
@@ -288,7 +325,13 @@ fn flow_schema(schema: &Value, now: i64) -> Vec<Value> {
 fn priority_level(spec: &Value) -> Vec<Value> {
     let limited = &spec["limited"];
     let queuing = &limited["limitResponse"]["queuing"];
-    let or_none = |value: &Value| if value.is_null() { "<none>".into() } else { value.clone() };
+    let or_none = |value: &Value| {
+        if value.is_null() {
+            "<none>".into()
+        } else {
+            value.clone()
+        }
+    };
     vec![
         text(&spec["type"]).into(),
         or_none(&limited["nominalConcurrencyShares"]),

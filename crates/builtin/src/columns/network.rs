@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::cell::{
-    age, age_of, containers, count, display, first_three, join, labels, list, name_of, number, selector, text, text_or,
+    age, age_of, containers, count, display, first_three, join, labels, list, name_of, number, selector,
+    text, text_or,
 };
 
 /// Cells of kinds in the core group, but for pods and nodes.
@@ -14,17 +15,31 @@ pub(super) fn core_cells(kind: &str, object: &Value, now: i64) -> Option<Vec<Val
         "Service" => service(object, now),
         "Endpoints" => vec![name_of(object), endpoints(object).into(), age_of(object, now)],
         "Event" => event(object, now),
-        "Namespace" => vec![name_of(object), text(&object["status"]["phase"]).into(), age_of(object, now)],
+        "Namespace" => vec![
+            name_of(object),
+            text(&object["status"]["phase"]).into(),
+            age_of(object, now),
+        ],
         "ConfigMap" => {
             let keys = count(&object["data"]) + count(&object["binaryData"]);
             vec![name_of(object), keys.into(), age_of(object, now)]
         }
         "Secret" => {
-            vec![name_of(object), text(&object["type"]).into(), count(&object["data"]).into(), age_of(object, now)]
+            vec![
+                name_of(object),
+                text(&object["type"]).into(),
+                count(&object["data"]).into(),
+                age_of(object, now),
+            ]
         }
         "PodTemplate" => {
             let [names, images] = containers(&object["template"]["spec"]);
-            vec![name_of(object), names, images, labels(&object["template"]["metadata"]["labels"]).into()]
+            vec![
+                name_of(object),
+                names,
+                images,
+                labels(&object["template"]["metadata"]["labels"]).into(),
+            ]
         }
         "ReplicationController" => super::workload::replica_set(object, now),
         "ResourceQuota" => quota(object, now),
@@ -39,18 +54,42 @@ pub(super) fn cells(kind: &str, object: &Value, now: i64) -> Option<Vec<Value>> 
         "Ingress" => ingress(object, now),
         "IngressClass" => {
             let parameters = &spec["parameters"];
-            let group = parameters["apiGroup"].as_str().map(|group| format!(".{group}")).unwrap_or_default();
+            let group = parameters["apiGroup"]
+                .as_str()
+                .map(|group| format!(".{group}"))
+                .unwrap_or_default();
             let shown = if parameters.is_object() {
-                format!("{}{group}/{}", text(&parameters["kind"]), text(&parameters["name"]))
+                format!(
+                    "{}{group}/{}",
+                    text(&parameters["kind"]),
+                    text(&parameters["name"])
+                )
             } else {
                 "<none>".to_owned()
             };
             let name = super::cluster::name_or_default(object, "ingressclass.kubernetes.io/is-default-class");
-            vec![name, text(&spec["controller"]).into(), shown.into(), age_of(object, now)]
+            vec![
+                name,
+                text(&spec["controller"]).into(),
+                shown.into(),
+                age_of(object, now),
+            ]
         }
-        "NetworkPolicy" => vec![name_of(object), selector(&spec["podSelector"]).into(), age_of(object, now)],
-        "ServiceCIDR" => vec![name_of(object), join(list(&spec["cidrs"]), ",", text).into(), age_of(object, now)],
-        "IPAddress" => vec![name_of(object), parent(&spec["parentRef"]).into(), age_of(object, now)],
+        "NetworkPolicy" => vec![
+            name_of(object),
+            selector(&spec["podSelector"]).into(),
+            age_of(object, now),
+        ],
+        "ServiceCIDR" => vec![
+            name_of(object),
+            join(list(&spec["cidrs"]), ",", text).into(),
+            age_of(object, now),
+        ],
+        "IPAddress" => vec![
+            name_of(object),
+            parent(&spec["parentRef"]).into(),
+            age_of(object, now),
+        ],
         "EndpointSlice" => endpoint_slice(object, now),
         _ => return None,
     })
@@ -65,13 +104,21 @@ fn service(service: &Value, now: i64) -> Vec<Value> {
             None => format!("{number}/{protocol}"),
         }
     };
-    let ports = list(&spec["ports"]).iter().map(port).collect::<Vec<_>>().join(",");
+    let ports = list(&spec["ports"])
+        .iter()
+        .map(port)
+        .collect::<Vec<_>>()
+        .join(",");
     vec![
         name_of(service),
         text(&spec["type"]).into(),
         text_or(&spec["clusterIPs"][0], "<none>").into(),
         external_ip(service).into(),
-        if ports.is_empty() { "<none>".into() } else { ports.into() },
+        if ports.is_empty() {
+            "<none>".into()
+        } else {
+            ports.into()
+        },
         age_of(service, now),
         labels(&spec["selector"]).into(),
     ]
@@ -89,13 +136,21 @@ fn external_ip(service: &Value) -> String {
     if !addresses.is_empty() {
         return addresses.join(",");
     }
-    if spec["type"] == "LoadBalancer" { "<pending>".to_owned() } else { "<none>".to_owned() }
+    if spec["type"] == "LoadBalancer" {
+        "<pending>".to_owned()
+    } else {
+        "<none>".to_owned()
+    }
 }
 
 /// Addresses or host names, sorted.
 fn balancer(status: &Value) -> Vec<String> {
     let address = |entry: &Value| text_or(&entry["ip"], text(&entry["hostname"])).to_owned();
-    let found: BTreeSet<String> = list(&status["ingress"]).iter().map(address).filter(|a| !a.is_empty()).collect();
+    let found: BTreeSet<String> = list(&status["ingress"])
+        .iter()
+        .map(address)
+        .filter(|a| !a.is_empty())
+        .collect();
     found.into_iter().collect()
 }
 
@@ -110,11 +165,21 @@ fn endpoints(endpoints: &Value) -> String {
         }
         for port in ports {
             let number = number(&port["port"]);
-            let host = |ip: &str| if ip.contains(':') { format!("[{ip}]:{number}") } else { format!("{ip}:{number}") };
+            let host = |ip: &str| {
+                if ip.contains(':') {
+                    format!("[{ip}]:{number}")
+                } else {
+                    format!("{ip}:{number}")
+                }
+            };
             all.extend(addresses.clone().map(host));
         }
     }
-    if list(&endpoints["subsets"]).is_empty() { "<none>".to_owned() } else { first_three(&all, "") }
+    if list(&endpoints["subsets"]).is_empty() {
+        "<none>".to_owned()
+    } else {
+        first_three(&all, "")
+    }
 }
 
 fn endpoint_slice(slice: &Value, now: i64) -> Vec<Value> {
@@ -123,7 +188,9 @@ fn endpoint_slice(slice: &Value, now: i64) -> Vec<Value> {
         None => port["name"].as_str().unwrap_or("*").to_owned(),
     };
     let ports: Vec<String> = list(&slice["ports"]).iter().map(port).collect();
-    let addresses = list(&slice["endpoints"]).iter().flat_map(|e| list(&e["addresses"]));
+    let addresses = list(&slice["endpoints"])
+        .iter()
+        .flat_map(|e| list(&e["addresses"]));
     let addresses: Vec<String> = addresses.map(|a| text(a).to_owned()).collect();
     vec![
         name_of(slice),
@@ -137,7 +204,11 @@ fn endpoint_slice(slice: &Value, now: i64) -> Vec<Value> {
 fn ingress(ingress: &Value, now: i64) -> Vec<Value> {
     let spec = &ingress["spec"];
     let rules = list(&spec["rules"]);
-    let hosts: Vec<&str> = rules.iter().map(|r| text(&r["host"])).filter(|h| !h.is_empty()).collect();
+    let hosts: Vec<&str> = rules
+        .iter()
+        .map(|r| text(&r["host"]))
+        .filter(|h| !h.is_empty())
+        .collect();
     let hosts = match hosts.len() {
         0 => "*".to_owned(),
         1..=3 if rules.len() <= 3 || hosts.len() < 3 => hosts.join(","),
@@ -148,7 +219,12 @@ fn ingress(ingress: &Value, now: i64) -> Vec<Value> {
         text_or(&spec["ingressClassName"], "<none>").into(),
         hosts.into(),
         balancer(&ingress["status"]["loadBalancer"]).join(",").into(),
-        if list(&spec["tls"]).is_empty() { "80" } else { "80, 443" }.into(),
+        if list(&spec["tls"]).is_empty() {
+            "80"
+        } else {
+            "80, 443"
+        }
+        .into(),
         age_of(ingress, now),
     ]
 }
@@ -174,17 +250,36 @@ fn quota(quota: &Value, now: i64) -> Vec<Value> {
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     for (name, hard) in quota["status"]["hard"].as_object().into_iter().flatten() {
         let used = text_or(&quota["status"]["used"][name], "0");
-        let column = if name.starts_with("limits.") { &mut limits } else { &mut requests };
+        let column = if name.starts_with("limits.") {
+            &mut limits
+        } else {
+            &mut requests
+        };
         column.push(format!("{name}: {used}/{}", text(hard)));
     }
-    vec![name_of(quota), requests.join(", ").into(), limits.join(", ").into(), age_of(quota, now)]
+    vec![
+        name_of(quota),
+        requests.join(", ").into(),
+        limits.join(", ").into(),
+        age_of(quota, now),
+    ]
 }
 
 /// Events of both groups: the new one calls most things differently.
 fn event(event: &Value, now: i64) -> Vec<Value> {
-    let either = |old: &str, new: &str| if event[old].is_null() { &event[new] } else { &event[old] };
+    let either = |old: &str, new: &str| {
+        if event[old].is_null() {
+            &event[new]
+        } else {
+            &event[old]
+        }
+    };
     let first = either("firstTimestamp", "deprecatedFirstTimestamp");
-    let first = if first.is_null() { &event["eventTime"] } else { first };
+    let first = if first.is_null() {
+        &event["eventTime"]
+    } else {
+        first
+    };
     let last = either("lastTimestamp", "deprecatedLastTimestamp");
     let mut last = if last.is_null() { first } else { last };
     let mut count = number(either("count", "deprecatedCount")).max(1);
@@ -199,9 +294,16 @@ fn event(event: &Value, now: i64) -> Vec<Value> {
         name => format!("{kind}/{name}"),
     };
     let source = either("source", "deprecatedSource");
-    let component = text_or(&source["component"], text(either("reportingComponent", "reportingController")));
+    let component = text_or(
+        &source["component"],
+        text(either("reportingComponent", "reportingController")),
+    );
     let instance = text_or(&source["host"], text(&event["reportingInstance"]));
-    let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
+    let source = if instance.is_empty() {
+        component.to_owned()
+    } else {
+        format!("{component}, {instance}")
+    };
     vec![
         age(last, now),
         text(&event["type"]).into(),

@@ -27,9 +27,15 @@ struct Summary {
 
 fn pod(pod: &Value, now: i64) -> Vec<Value> {
     let (spec, status) = (&pod["spec"], &pod["status"]);
-    let sidecars = list(&spec["initContainers"]).iter().filter(|c| is_sidecar(c)).count();
+    let sidecars = list(&spec["initContainers"])
+        .iter()
+        .filter(|c| is_sidecar(c))
+        .count();
     let total = list(&spec["containers"]).len() + sidecars;
-    let mut summary = Summary { reason: text_or(&status["reason"], text(&status["phase"])).to_owned(), ..Summary::default() };
+    let mut summary = Summary {
+        reason: text_or(&status["reason"], text(&status["phase"])).to_owned(),
+        ..Summary::default()
+    };
     let gated = |c: &&Value| c["type"] == "PodScheduled" && c["reason"] == "SchedulingGated";
     if list(&status["conditions"]).iter().any(|c| gated(&c)) {
         summary.reason = "SchedulingGated".to_owned();
@@ -69,7 +75,9 @@ fn is_sidecar(container: &Value) -> bool {
 }
 
 fn condition(status: &Value, name: &str) -> bool {
-    list(&status["conditions"]).iter().any(|c| c["type"] == name && c["status"] == "True")
+    list(&status["conditions"])
+        .iter()
+        .any(|c| c["type"] == name && c["status"] == "True")
 }
 
 /// Walks the init containers up to the first that is not done; says whether there is one.
@@ -80,7 +88,9 @@ fn init_containers(spec: &Value, status: &Value, summary: &mut Summary) -> bool 
         let ended = time::seconds(&container["lastState"]["terminated"]["finishedAt"]);
         summary.restarts += restarts;
         summary.last_restart = summary.last_restart.max(ended);
-        let sidecar = declared.iter().any(|c| c["name"] == container["name"] && is_sidecar(c));
+        let sidecar = declared
+            .iter()
+            .any(|c| c["name"] == container["name"] && is_sidecar(c));
         if sidecar {
             summary.sidecar_restarts += restarts;
             summary.sidecar_last_restart = summary.sidecar_last_restart.max(ended);
@@ -154,7 +164,10 @@ fn readiness_gates(spec: &Value, status: &Value) -> String {
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let open = gates.iter().filter(|gate| condition(status, text(&gate["conditionType"]))).count();
+    let open = gates
+        .iter()
+        .filter(|gate| condition(status, text(&gate["conditionType"])))
+        .count();
     format!("{open}/{}", gates.len())
 }
 
@@ -203,5 +216,9 @@ fn roles(node: &Value) -> String {
         }
     }
     roles.remove("");
-    if roles.is_empty() { "<none>".to_owned() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
+    if roles.is_empty() {
+        "<none>".to_owned()
+    } else {
+        roles.into_iter().collect::<Vec<_>>().join(",")
+    }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::cell::{age, age_of, containers, count, display, labels, list, name_of, number, selector, text, text_or};
+use super::cell::{
+    age, age_of, containers, count, display, labels, list, name_of, number, selector, text, text_or,
+};
 use crate::time;
 
 pub(super) fn cells(kind: &str, object: &Value, now: i64) -> Option<Vec<Value>> {
@@ -22,8 +24,10 @@ pub(super) fn cells(kind: &str, object: &Value, now: i64) -> Option<Vec<Value>> 
 pub(super) fn replica_set(set: &Value, now: i64) -> Vec<Value> {
     let (spec, status) = (&set["spec"], &set["status"]);
     let [names, images] = containers(&spec["template"]["spec"]);
-    let plain = set["kind"] == "ReplicationController" || spec["selector"].get("matchLabels").is_none()
-        && spec["selector"].get("matchExpressions").is_none() && count(&spec["selector"]) > 0;
+    let plain = set["kind"] == "ReplicationController"
+        || spec["selector"].get("matchLabels").is_none()
+            && spec["selector"].get("matchExpressions").is_none()
+            && count(&spec["selector"]) > 0;
     vec![
         name_of(set),
         number(&spec["replicas"]).into(),
@@ -32,7 +36,12 @@ pub(super) fn replica_set(set: &Value, now: i64) -> Vec<Value> {
         age_of(set, now),
         names,
         images,
-        if plain { labels(&spec["selector"]) } else { selector(&spec["selector"]) }.into(),
+        if plain {
+            labels(&spec["selector"])
+        } else {
+            selector(&spec["selector"])
+        }
+        .into(),
     ]
 }
 
@@ -41,7 +50,12 @@ fn deployment(deployment: &Value, now: i64) -> Vec<Value> {
     let [names, images] = containers(&spec["template"]["spec"]);
     vec![
         name_of(deployment),
-        format!("{}/{}", number(&status["readyReplicas"]), number(&spec["replicas"])).into(),
+        format!(
+            "{}/{}",
+            number(&status["readyReplicas"]),
+            number(&spec["replicas"])
+        )
+        .into(),
         number(&status["updatedReplicas"]).into(),
         number(&status["availableReplicas"]).into(),
         age_of(deployment, now),
@@ -53,7 +67,11 @@ fn deployment(deployment: &Value, now: i64) -> Vec<Value> {
 
 fn stateful_set(set: &Value, now: i64) -> Vec<Value> {
     let [names, images] = containers(&set["spec"]["template"]["spec"]);
-    let ready = format!("{}/{}", number(&set["status"]["readyReplicas"]), number(&set["spec"]["replicas"]));
+    let ready = format!(
+        "{}/{}",
+        number(&set["status"]["readyReplicas"]),
+        number(&set["spec"]["replicas"])
+    );
     vec![name_of(set), ready.into(), age_of(set, now), names, images]
 }
 
@@ -70,17 +88,27 @@ fn daemon_set(set: &Value, now: i64) -> Vec<Value> {
     let mut cells = vec![name_of(set)];
     cells.extend(counts.map(|name| number(&status[name]).into()));
     cells.push(labels(&spec["template"]["spec"]["nodeSelector"]).into());
-    cells.extend([age_of(set, now), names, images, selector(&spec["selector"]).into()]);
+    cells.extend([
+        age_of(set, now),
+        names,
+        images,
+        selector(&spec["selector"]).into(),
+    ]);
     cells
 }
 
 fn revision(revision: &Value, now: i64) -> Vec<Value> {
     let owners = list(&revision["metadata"]["ownerReferences"]);
-    let controller = owners.iter().find(|owner| owner["controller"] == true).map(|owner| {
-        let group = text(&owner["apiVersion"]).rsplit_once('/').map(|(group, _)| format!(".{group}"));
-        let kind = text(&owner["kind"]).to_lowercase();
-        format!("{kind}{}/{}", group.unwrap_or_default(), text(&owner["name"]))
-    });
+    let controller = owners
+        .iter()
+        .find(|owner| owner["controller"] == true)
+        .map(|owner| {
+            let group = text(&owner["apiVersion"])
+                .rsplit_once('/')
+                .map(|(group, _)| format!(".{group}"));
+            let kind = text(&owner["kind"]).to_lowercase();
+            format!("{kind}{}/{}", group.unwrap_or_default(), text(&owner["name"]))
+        });
     vec![
         name_of(revision),
         controller.unwrap_or_else(|| "<none>".to_owned()).into(),
@@ -114,7 +142,9 @@ fn job(job: &Value, now: i64) -> Vec<Value> {
 
 fn job_status(job: &Value) -> &'static str {
     let has = |name: &str| {
-        list(&job["status"]["conditions"]).iter().any(|c| c["type"] == name && c["status"] == "True")
+        list(&job["status"]["conditions"])
+            .iter()
+            .any(|c| c["type"] == name && c["status"] == "True")
     };
     match () {
         () if has("Complete") => "Complete",
@@ -143,7 +173,11 @@ fn cron_job(cron: &Value, now: i64) -> Vec<Value> {
         text_or(&spec["timeZone"], "<none>").into(),
         suspend.into(),
         count(&status["active"]).into(),
-        if last.is_null() { "<none>".into() } else { age(last, now) },
+        if last.is_null() {
+            "<none>".into()
+        } else {
+            age(last, now)
+        },
         age_of(cron, now),
         names,
         images,

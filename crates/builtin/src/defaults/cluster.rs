@@ -19,7 +19,10 @@ pub(super) fn secret(secret: &mut Value) {
 }
 
 pub(super) fn namespace(namespace: &mut Value) {
-    let name = namespace["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let name = namespace["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     // An object that is yet to be named gets the label when its name is made.
     if !name.is_empty() {
         let labels = object_at(&mut namespace["metadata"], "labels");
@@ -44,8 +47,14 @@ pub(super) fn node(node: &mut Value) {
 
 pub(super) fn limit_range(range: &mut Value) {
     for limit in items(&mut range["spec"], "limits").filter(|limit| limit["type"] == "Container") {
-        for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-            let Some(amounts) = limit.get(from).and_then(Value::as_object).cloned() else { continue };
+        for (from, to) in [
+            ("max", "default"),
+            ("default", "defaultRequest"),
+            ("min", "defaultRequest"),
+        ] {
+            let Some(amounts) = limit.get(from).and_then(Value::as_object).cloned() else {
+                continue;
+            };
             let target = object_at(limit, to);
             for (name, amount) in amounts {
                 or(target, &name, amount);
@@ -61,7 +70,11 @@ pub(super) fn autoscaler(version: &str, autoscaler: &mut Value) {
         or(spec, "targetCPUUtilizationPercentage", 80);
         return;
     }
-    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+    if spec
+        .get("metrics")
+        .and_then(Value::as_array)
+        .is_none_or(Vec::is_empty)
+    {
         spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu",
             "target": {"type": "Utilization", "averageUtilization": 80}}}]);
     }
@@ -110,7 +123,12 @@ pub(super) fn csi_driver(driver: &mut Value) {
     or(spec, "attachRequired", true);
     or(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
     or(spec, "volumeLifecycleModes", json!(["Persistent"]));
-    for key in ["podInfoOnMount", "requiresRepublish", "seLinuxMount", "storageCapacity"] {
+    for key in [
+        "podInfoOnMount",
+        "requiresRepublish",
+        "seLinuxMount",
+        "storageCapacity",
+    ] {
         or(spec, key, false);
     }
 }
@@ -150,7 +168,9 @@ pub(super) fn device_requests(spec: &mut Value) {
             or(toleration, "operator", "Equal");
         }
     };
-    let Some(devices) = spec.get_mut("devices") else { return };
+    let Some(devices) = spec.get_mut("devices") else {
+        return;
+    };
     for request in items(devices, "requests") {
         if let Some(exactly) = request.get_mut("exactly") {
             defaults(exactly);
@@ -172,9 +192,13 @@ pub(super) fn resource_definition(definition: &mut Value) {
     if let Some(service) = conversion.pointer_mut("/webhook/clientConfig/service") {
         super::admission::service_port(service);
     }
-    let storage = items(spec, "versions").find(|v| v["storage"] == true).map(|v| v["name"].clone());
+    let storage = items(spec, "versions")
+        .find(|v| v["storage"] == true)
+        .map(|v| v["name"].clone());
     if let Some(name) = storage {
-        let stored = definition["status"]["storedVersions"].as_array().is_some_and(|v| !v.is_empty());
+        let stored = definition["status"]["storedVersions"]
+            .as_array()
+            .is_some_and(|v| !v.is_empty());
         if !stored {
             object_at(definition, "status")["storedVersions"] = json!([name]);
         }

@@ -36,12 +36,23 @@ pub(super) fn service(service: &mut Value) {
 
 fn session_affinity(spec: &mut Value) {
     let Value::Object(map) = spec else { return };
-    if map.get("sessionAffinity").is_some_and(|affinity| affinity == "None") {
+    if map
+        .get("sessionAffinity")
+        .is_some_and(|affinity| affinity == "None")
+    {
         map.remove("sessionAffinityConfig");
-    } else if map.get("sessionAffinity").is_some_and(|affinity| affinity == "ClientIP") {
-        let timeout = map.get("sessionAffinityConfig").and_then(|c| c.pointer("/clientIP/timeoutSeconds"));
+    } else if map
+        .get("sessionAffinity")
+        .is_some_and(|affinity| affinity == "ClientIP")
+    {
+        let timeout = map
+            .get("sessionAffinityConfig")
+            .and_then(|c| c.pointer("/clientIP/timeoutSeconds"));
         if timeout.is_none_or(Value::is_null) {
-            map.insert("sessionAffinityConfig".into(), json!({"clientIP": {"timeoutSeconds": 10_800}}));
+            map.insert(
+                "sessionAffinityConfig".into(),
+                json!({"clientIP": {"timeoutSeconds": 10_800}}),
+            );
         }
     }
 }
@@ -84,5 +95,13 @@ pub(super) fn network_policy(policy: &mut Value) {
     }
     let egress = spec["egress"].as_array().is_some_and(|rules| !rules.is_empty());
     drop_nulls(spec);
-    or(spec, "policyTypes", if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) });
+    or(
+        spec,
+        "policyTypes",
+        if egress {
+            json!(["Ingress", "Egress"])
+        } else {
+            json!(["Ingress"])
+        },
+    );
 }

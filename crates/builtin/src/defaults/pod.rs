@@ -94,7 +94,9 @@ fn host_ports(container: &mut Value) {
 }
 
 fn requests_from_limits(container: &mut Value) {
-    let Some(limits) = container["resources"]["limits"].as_object().cloned() else { return };
+    let Some(limits) = container["resources"]["limits"].as_object().cloned() else {
+        return;
+    };
     let requests = super::object_at(&mut container["resources"], "requests");
     for (name, amount) in limits {
         or(requests, &name, amount);
@@ -103,7 +105,9 @@ fn requests_from_limits(container: &mut Value) {
 
 /// Images without a tag or with the tag `latest` are pulled always.
 pub(super) fn pull_policy(image: &str) -> &'static str {
-    let (name, digest) = image.split_once('@').map_or((image, false), |(name, _)| (name, true));
+    let (name, digest) = image
+        .split_once('@')
+        .map_or((image, false), |(name, _)| (name, true));
     let last = name.rsplit('/').next().unwrap_or_default();
     match last.split_once(':') {
         Some((_, "latest")) => "Always",

@@ -6,7 +6,9 @@ use super::{items, object_at, or, pod};
 
 /// A volume of a pod; without a source it is an empty directory.
 pub(super) fn pod_volume(volume: &mut Value) {
-    let has_source = volume.as_object().is_some_and(|map| map.keys().any(|key| key != "name"));
+    let has_source = volume
+        .as_object()
+        .is_some_and(|map| map.keys().any(|key| key != "name"));
     if !has_source {
         or(volume, "emptyDir", json!({}));
     }
@@ -49,8 +51,21 @@ fn source(volume: &mut Value) {
     let defaults: &[(&str, &[(&str, Value)])] = &[
         ("hostPath", &[("type", json!(""))]),
         ("iscsi", &[("iscsiInterface", json!("default"))]),
-        ("rbd", &[("pool", json!("rbd")), ("user", json!("admin")), ("keyring", json!("/etc/ceph/keyring"))]),
-        ("scaleIO", &[("storageMode", json!("ThinProvisioned")), ("fsType", json!("xfs"))]),
+        (
+            "rbd",
+            &[
+                ("pool", json!("rbd")),
+                ("user", json!("admin")),
+                ("keyring", json!("/etc/ceph/keyring")),
+            ],
+        ),
+        (
+            "scaleIO",
+            &[
+                ("storageMode", json!("ThinProvisioned")),
+                ("fsType", json!("xfs")),
+            ],
+        ),
         (
             "azureDisk",
             &[
@@ -62,7 +77,9 @@ fn source(volume: &mut Value) {
         ),
     ];
     for (name, members) in defaults {
-        let Some(source) = volume.get_mut(*name) else { continue };
+        let Some(source) = volume.get_mut(*name) else {
+            continue;
+        };
         for (key, value) in *members {
             or(source, key, value.clone());
         }

@@ -99,11 +99,19 @@ fn job_spec(spec: &mut Value) {
         or(spec, "completions", 1);
     }
     or(spec, "parallelism", 1);
-    let limit = if absent(spec, "backoffLimitPerIndex") { 6 } else { i32::MAX };
+    let limit = if absent(spec, "backoffLimitPerIndex") {
+        6
+    } else {
+        i32::MAX
+    };
     or(spec, "backoffLimit", limit);
     or(spec, "completionMode", "NonIndexed");
     or(spec, "suspend", false);
-    let replacement = if absent(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
+    let replacement = if absent(spec, "podFailurePolicy") {
+        "TerminatingOrFailed"
+    } else {
+        "Failed"
+    };
     or(spec, "podReplacementPolicy", replacement);
     for rule in failure_rules(spec) {
         failure_conditions(rule);
@@ -111,7 +119,10 @@ fn job_spec(spec: &mut Value) {
 }
 
 fn failure_rules(spec: &mut Value) -> impl Iterator<Item = &mut Value> {
-    spec.pointer_mut("/podFailurePolicy/rules").and_then(Value::as_array_mut).into_iter().flatten()
+    spec.pointer_mut("/podFailurePolicy/rules")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
 }
 
 fn failure_conditions(rule: &mut Value) {

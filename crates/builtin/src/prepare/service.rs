@@ -16,12 +16,29 @@ pub(super) fn families(service: &mut Value) {
     }
     // A headless service without a selector may list endpoints of any family.
     let any_family = headless && spec.get("selector").is_none_or(Value::is_null);
-    let policy = spec.get("ipFamilyPolicy").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let policy = spec
+        .get("ipFamilyPolicy")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     if policy.is_empty() {
-        spec["ipFamilyPolicy"] = if any_family { "RequireDualStack" } else { "SingleStack" }.into();
+        spec["ipFamilyPolicy"] = if any_family {
+            "RequireDualStack"
+        } else {
+            "SingleStack"
+        }
+        .into();
     }
-    if spec.get("ipFamilies").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-        spec["ipFamilies"] = if any_family { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
+    if spec
+        .get("ipFamilies")
+        .and_then(Value::as_array)
+        .is_none_or(Vec::is_empty)
+    {
+        spec["ipFamilies"] = if any_family {
+            json!(["IPv4", "IPv6"])
+        } else {
+            json!(["IPv4"])
+        };
     }
 }
 
@@ -39,7 +56,12 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
         return;
     }
     let old_ports = old["ports"].as_array().cloned().unwrap_or_default();
-    for port in new.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+    for port in new
+        .get_mut("ports")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         let same = |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
         if port["nodePort"].as_i64().unwrap_or(0) == 0
             && let Some(number) = old_ports.iter().find(same).and_then(|p| p["nodePort"].as_i64())

@@ -19,20 +19,31 @@ fn a_new_object_cannot_bring_its_status() {
 #[test]
 fn an_update_keeps_the_status_and_a_status_update_keeps_the_rest() {
     let old = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1}, "status": {"replicas": 1}});
-    let changed = json!({"metadata": {"labels": {"c": "d"}}, "spec": {"replicas": 2}, "status": {"replicas": 2}});
+    let changed =
+        json!({"metadata": {"labels": {"c": "d"}}, "spec": {"replicas": 2}, "status": {"replicas": 2}});
     let mut new = changed.clone();
     prepare_update(kind("deployments"), &mut new, &old);
-    assert_eq!(new, json!({"metadata": {"labels": {"c": "d"}}, "spec": {"replicas": 2}, "status": {"replicas": 1}}));
+    assert_eq!(
+        new,
+        json!({"metadata": {"labels": {"c": "d"}}, "spec": {"replicas": 2}, "status": {"replicas": 1}})
+    );
     let mut new = changed;
     prepare_status_update(kind("deployments"), &mut new, &old);
-    assert_eq!(new, json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1}, "status": {"replicas": 2}}));
+    assert_eq!(
+        new,
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1}, "status": {"replicas": 2}})
+    );
 }
 
 #[test]
 fn a_job_gets_a_selector_from_its_uid() {
-    let mut job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"metadata": {}}}, "status": {}});
+    let mut job =
+        json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"metadata": {}}}, "status": {}});
     prepare_create(kind("jobs"), &mut job);
-    assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+    assert_eq!(
+        job["spec"]["selector"],
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
+    );
     assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "j");
 }
 
@@ -40,7 +51,8 @@ fn a_job_gets_a_selector_from_its_uid() {
 fn a_service_keeps_its_address_and_node_ports() {
     let old = json!({"metadata": {}, "spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
         "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30000}]}, "status": {}});
-    let mut new = json!({"metadata": {}, "spec": {"type": "NodePort", "ports": [{"port": 80, "protocol": "TCP"}]}});
+    let mut new =
+        json!({"metadata": {}, "spec": {"type": "NodePort", "ports": [{"port": 80, "protocol": "TCP"}]}});
     prepare_update(kind("services"), &mut new, &old);
     assert_eq!(new, old);
 }

@@ -18,7 +18,11 @@ pub(super) struct Envelope<'a> {
 }
 
 pub(super) fn envelope(bytes: &[u8]) -> Result<Envelope<'_>> {
-    let mut envelope = Envelope { api_version: String::new(), kind: String::new(), raw: &[] };
+    let mut envelope = Envelope {
+        api_version: String::new(),
+        kind: String::new(),
+        raw: &[],
+    };
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         let Wire::Bytes(bytes) = value else { continue };
@@ -92,7 +96,9 @@ fn put(field: &'static Field, value: Wire<'_>, depth: usize, map: &mut Map<Strin
         }
         Ty::Map(item) => {
             let entries = map.entry(field.name).or_insert_with(|| json!({}));
-            let Value::Object(entries) = entries else { return Ok(()) };
+            let Value::Object(entries) = entries else {
+                return Ok(());
+            };
             if let Wire::Bytes(bytes) = value {
                 let (key, value) = entry(item, bytes, depth)?;
                 entries.insert(key, value);
@@ -116,7 +122,9 @@ fn entry(item: &Ty, bytes: &[u8], depth: usize) -> Result<(String, Value)> {
         match (number, wire, item) {
             (1, Wire::Bytes(text), _) => key = string(text),
             // A list in a map is a message with the items as its first field.
-            (2, Wire::Bytes(bytes), Ty::List(inner)) => found = Value::Array(repeated(inner, 1, bytes, depth)?),
+            (2, Wire::Bytes(bytes), Ty::List(inner)) => {
+                found = Value::Array(repeated(inner, 1, bytes, depth)?);
+            }
             (2, wire, item) => found = value(item, wire, depth)?,
             _ => {}
         }
@@ -149,7 +157,11 @@ fn value(ty: &Ty, wire: Wire<'_>, depth: usize) -> Result<Value> {
 
 /// Whole numbers are integers, as everywhere else in the server.
 fn float(number: f64) -> Value {
-    if number.fract() == 0.0 && number.abs() < 9e15 { (number as i64).into() } else { number.into() }
+    if number.fract() == 0.0 && number.abs() < 9e15 {
+        (number as i64).into()
+    } else {
+        number.into()
+    }
 }
 
 fn delimited(ty: &Ty, bytes: &[u8], depth: usize) -> Result<Value> {
@@ -185,7 +197,9 @@ fn inner(bytes: &[u8]) -> Result<Option<&[u8]>> {
 
 /// Free JSON; in a watch event it is a whole body.
 fn raw(bytes: &[u8]) -> Result<Value> {
-    let Some(bytes) = inner(bytes)? else { return Ok(Value::Null) };
+    let Some(bytes) = inner(bytes)? else {
+        return Ok(Value::Null);
+    };
     if bytes.starts_with(MAGIC) {
         return super::decode(bytes).map(|(_, object)| object);
     }
@@ -228,7 +242,9 @@ fn int_or_string(bytes: &[u8]) -> Result<Value> {
 
 /// The alternatives of a JSON schema: a schema in field 1 (or 2), else a bool, schemas or strings.
 fn schema(ty: &Ty, bytes: &[u8], depth: usize) -> Result<Value> {
-    let Some(props) = types::find("apiextensions.v1.JSONSchemaProps") else { return Ok(Value::Null) };
+    let Some(props) = types::find("apiextensions.v1.JSONSchemaProps") else {
+        return Ok(Value::Null);
+    };
     let mut found = match ty {
         Ty::SchemaOrBool => false.into(),
         _ => Value::Null,
@@ -250,5 +266,9 @@ fn schema(ty: &Ty, bytes: &[u8], depth: usize) -> Result<Value> {
             _ => {}
         }
     }
-    Ok(if items.is_empty() { found } else { Value::Array(items) })
+    Ok(if items.is_empty() {
+        found
+    } else {
+        Value::Array(items)
+    })
 }

@@ -43,7 +43,11 @@ pub(super) fn message(ty: &'static Type, map: &Map<String, Value>) -> Vec<u8> {
 fn fields(ty: &'static Type, path: &[u32], map: &Map<String, Value>, out: &mut Vec<u8>) {
     let level = path.len();
     let mut inlined: Vec<u32> = Vec::new();
-    for field in ty.fields.iter().filter(|f| f.numbers[..level] == *path && f.numbers[level] != 0) {
+    for field in ty
+        .fields
+        .iter()
+        .filter(|f| f.numbers[..level] == *path && f.numbers[level] != 0)
+    {
         let number = field.numbers[level];
         let leaf = field.numbers.get(level + 1).is_none_or(|next| *next == 0);
         if leaf {
@@ -80,7 +84,9 @@ fn put(field: &'static Field, number: u32, value: &Value, out: &mut Vec<u8>) {
 }
 
 fn put_entry(item: &Ty, value: &Value, out: &mut Vec<u8>) {
-    let Ty::List(inner) = item else { return put_value(item, 2, value, out) };
+    let Ty::List(inner) = item else {
+        return put_value(item, 2, value, out);
+    };
     let mut list = Vec::new();
     for value in value.as_array().into_iter().flatten() {
         put_value(inner, 1, value, &mut list);
@@ -94,7 +100,11 @@ fn put_value(ty: &Ty, number: u32, value: &Value, out: &mut Vec<u8>) {
         Ty::Int32 | Ty::Int64 => put_number(out, number, value.as_i64().unwrap_or(0)),
         Ty::Float => put_double(out, number, value.as_f64().unwrap_or(0.0)),
         Ty::String | Ty::Duration => put_bytes(out, number, value.as_str().unwrap_or_default().as_bytes()),
-        Ty::Bytes => put_bytes(out, number, &base64::decode(value.as_str().unwrap_or_default()).unwrap_or_default()),
+        Ty::Bytes => put_bytes(
+            out,
+            number,
+            &base64::decode(value.as_str().unwrap_or_default()).unwrap_or_default(),
+        ),
         other => put_bytes(out, number, &nested(other, value)),
     }
 }
@@ -120,7 +130,9 @@ fn nested(ty: &Ty, value: &Value) -> Vec<u8> {
         (Ty::RawExtension | Ty::FieldsV1 | Ty::Json, value) if !value.is_null() => {
             put_bytes(&mut out, 1, value.to_string().as_bytes());
         }
-        (Ty::SchemaOrArray | Ty::SchemaOrBool | Ty::SchemaOrStrings, value) => put_schema(ty, value, &mut out),
+        (Ty::SchemaOrArray | Ty::SchemaOrBool | Ty::SchemaOrStrings, value) => {
+            put_schema(ty, value, &mut out);
+        }
         _ => {}
     }
     out
@@ -129,13 +141,19 @@ fn nested(ty: &Ty, value: &Value) -> Vec<u8> {
 fn put_moment(text: &str, precision: Precision, out: &mut Vec<u8>) {
     if let Ok(moment) = time::parse(text, precision) {
         put_number(out, 1, moment.seconds);
-        let nanos = if precision == Precision::Micros { i64::from(moment.nanos) } else { 0 };
+        let nanos = if precision == Precision::Micros {
+            i64::from(moment.nanos)
+        } else {
+            0
+        };
         put_number(out, 2, nanos);
     }
 }
 
 fn put_schema(ty: &Ty, value: &Value, out: &mut Vec<u8>) {
-    let Some(props) = types::find("apiextensions.v1.JSONSchemaProps") else { return };
+    let Some(props) = types::find("apiextensions.v1.JSONSchemaProps") else {
+        return;
+    };
     match (ty, value) {
         (Ty::SchemaOrBool, Value::Bool(on)) => put_number(out, 1, i64::from(*on)),
         (Ty::SchemaOrBool, Value::Object(map)) => {

@@ -4,16 +4,16 @@ use serde_json::json;
 
 use super::*;
 
-fn round_trip(object: Value) {
-    let bytes = encode(&object).unwrap();
+fn round_trip(object: &Value) {
+    let bytes = encode(object).unwrap();
     let (gvk, back) = decode(&bytes).unwrap();
     assert_eq!(gvk.kind, object["kind"]);
-    assert_eq!(back, object);
+    assert_eq!(back, *object);
 }
 
 #[test]
 fn a_pod_survives_the_round_trip() {
-    round_trip(json!({
+    round_trip(&json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "p", "namespace": "n", "generation": 3, "creationTimestamp": "2026-11-15T21:54:24Z",
             "labels": {"a": "b", "c": ""}, "finalizers": ["x", "y"],
@@ -30,26 +30,41 @@ fn a_pod_survives_the_round_trip() {
 
 #[test]
 fn lists_secrets_leases_and_definitions_survive_the_round_trip() {
-    round_trip(json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "5"}, "items": [
-        {"metadata": {"name": "s"}, "data": {"k": "aGVsbG8=", "empty": ""}, "type": "Opaque"}]}));
-    round_trip(json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
-        "spec": {"renewTime": "2026-11-15T21:54:24.000120Z", "leaseTransitions": 0, "holderIdentity": ""}}));
-    round_trip(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    round_trip(
+        &json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "5"}, "items": [
+        {"metadata": {"name": "s"}, "data": {"k": "aGVsbG8=", "empty": ""}, "type": "Opaque"}]}),
+    );
+    round_trip(
+        &json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
+        "spec": {"renewTime": "2026-11-15T21:54:24.000120Z", "leaseTransitions": 0, "holderIdentity": ""}}),
+    );
+    round_trip(
+        &json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "x"}, "spec": {"group": "g", "scope": "Namespaced", "names": {"plural": "xs", "kind": "X"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
             "properties": {"a": {"type": "array", "items": {"type": "string", "enum": ["x", 1, null]}},
                 "b": {"additionalProperties": true}, "c": {"additionalProperties": {"type": "number", "maximum": 1.5}},
                 "d": {"default": {"x": []}, "x-kubernetes-int-or-string": true}}}}}]},
-        "status": {"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": null}}));
-    round_trip(json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
-        "spec": {"user": "u", "extra": {"k": ["a", "b"]}}, "status": {"allowed": false}}));
+        "status": {"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": null}}),
+    );
+    round_trip(
+        &json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
+        "spec": {"user": "u", "extra": {"k": ["a", "b"]}}, "status": {"allowed": false}}),
+    );
 }
 
 #[test]
 fn delete_options_need_no_kind_in_the_envelope() {
     let body = encode::envelope("", "", &[0x08, 0x00, 0x22, 0x0a]);
-    assert_eq!(decode(&body).unwrap_err().to_string(), r#"no kind "" is registered for version """#);
-    let default = GroupVersionKind { group: String::new(), version: "v1".into(), kind: "DeleteOptions".into() };
+    assert_eq!(
+        decode(&body).unwrap_err().to_string(),
+        r#"no kind "" is registered for version """#
+    );
+    let default = GroupVersionKind {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "DeleteOptions".into(),
+    };
     let body = encode::envelope("", "", &[0x08, 0x00, 0x22, 0x01, b'x']);
     let (_, options) = decode_as(&body, Some(&default)).unwrap();
     assert_eq!(options["gracePeriodSeconds"], 0);
@@ -58,7 +73,8 @@ fn delete_options_need_no_kind_in_the_envelope() {
 
 #[test]
 fn watch_frames_hold_a_whole_body() {
-    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "v"}});
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "v"}});
     let frame = watch_frame("ADDED", &object).unwrap();
     let length = u32::from_be_bytes(frame[..4].try_into().unwrap());
     assert_eq!(length as usize, frame.len() - 4);
@@ -98,5 +114,8 @@ fn deep_messages_are_refused() {
         wire::put_bytes(&mut outer, not, &nested);
         nested = outer;
     }
-    assert_eq!(decode::message(props, &nested, 0).unwrap_err(), ProtobufError::TooDeep);
+    assert_eq!(
+        decode::message(props, &nested, 0).unwrap_err(),
+        ProtobufError::TooDeep
+    );
 }

@@ -69,7 +69,10 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(ProtobufError::Truncated)?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(ProtobufError::Truncated)?;
         self.rest = rest;
         Ok(taken)
     }

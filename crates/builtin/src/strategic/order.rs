@@ -10,7 +10,11 @@ pub(super) fn apply(
     patch: &mut Map<String, Value>,
     schema: Schema<'_>,
 ) -> Result<(), MergeError> {
-    let directives: Vec<String> = patch.keys().filter(|k| k.starts_with(ORDER_OF)).cloned().collect();
+    let directives: Vec<String> = patch
+        .keys()
+        .filter(|k| k.starts_with(ORDER_OF))
+        .cloned()
+        .collect();
     for directive in directives {
         let order = match patch.remove(&directive) {
             Some(Value::Array(order)) => order,
@@ -35,10 +39,13 @@ pub(super) fn apply(
             (None, None) => continue,
             (Some(server), None) => server.clone(),
             (None, Some(changes)) => {
-                let tidied = super::tidy::without_directives(super::tidy::without_nulls(Value::Array(changes)));
+                let tidied =
+                    super::tidy::without_directives(super::tidy::without_nulls(Value::Array(changes)));
                 tidied.and_then(|v| v.as_array().cloned()).unwrap_or_default()
             }
-            (Some(server), Some(changes)) if facts.merge => merge_list(server.clone(), changes, &facts, field)?,
+            (Some(server), Some(changes)) if facts.merge => {
+                merge_list(server.clone(), changes, &facts, field)?
+            }
             (Some(_), Some(changes)) => changes,
         };
         let ordered = normalize(merged, &order, &server.unwrap_or_default(), facts.merge_key);
@@ -54,7 +61,10 @@ fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), MergeError> 
     for item in patch.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
         if !rest.any(|wanted| same(item, wanted, key)) {
             let text = |items: &[Value]| go_text(&Value::Array(items.to_vec()));
-            return Err(MergeError::Order { patch: text(patch), order: text(order) });
+            return Err(MergeError::Order {
+                patch: text(patch),
+                order: text(order),
+            });
         }
     }
     Ok(())
@@ -80,5 +90,9 @@ pub(super) fn normalize(merged: Vec<Value>, order: &[Value], server: &[Value], k
 }
 
 fn same(a: &Value, b: &Value, key: &str) -> bool {
-    if key.is_empty() { a == b } else { a.get(key).is_some() && a.get(key) == b.get(key) }
+    if key.is_empty() {
+        a == b
+    } else {
+        a.get(key).is_some() && a.get(key) == b.get(key)
+    }
 }

@@ -1,5 +1,10 @@
 //! Cases whose outcome was compared with a real server.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the cases read better without references"
+)]
+
 use serde_json::json;
 
 use super::*;
@@ -21,7 +26,9 @@ fn merges_lists_by_their_key_and_keeps_the_servers_order() {
         POD,
         pod(json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]})),
         json!({"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c", "image": "3"}]}}),
-        pod(json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c", "image": "3"}]})),
+        pod(
+            json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c", "image": "3"}]}),
+        ),
     );
 }
 
@@ -100,18 +107,28 @@ fn drops_nulls_and_directives_of_values_that_are_new() {
 #[test]
 fn refuses_what_it_cannot_apply() {
     let kind = crate::kind("", "v1", "Pod").unwrap();
-    let error = |document: Value, patch: Value| strategic_merge(kind, &document, &patch).unwrap_err().to_string();
+    let error =
+        |document: Value, patch: Value| strategic_merge(kind, &document, &patch).unwrap_err().to_string();
     assert_eq!(
-        error(pod(json!({"containers": [{"name": "a"}]})), json!({"spec": {"containers": [{"image": "x"}]}})),
+        error(
+            pod(json!({"containers": [{"name": "a"}]})),
+            json!({"spec": {"containers": [{"image": "x"}]}})
+        ),
         "map: map[image:x] does not contain declared merge key: name"
     );
-    assert_eq!(error(json!({}), json!({"$patch": "frob"})), "unknown patch type: frob in map: map[$patch:frob]");
+    assert_eq!(
+        error(json!({}), json!({"$patch": "frob"})),
+        "unknown patch type: frob in map: map[$patch:frob]"
+    );
     assert_eq!(
         error(json!({"foo": {}}), json!({"foo": {"a": 1}})),
         r#"unable to find api field in struct Pod for the json field "foo""#
     );
     assert_eq!(
-        error(pod(json!({"a": 1})), json!({"spec": {"$retainKeys": ["a"], "hostname": "x"}})),
+        error(
+            pod(json!({"a": 1})),
+            json!({"spec": {"$retainKeys": ["a"], "hostname": "x"}})
+        ),
         "invalid patch format of retainKeys"
     );
 }

@@ -6,7 +6,10 @@ use skopos_object::FieldPath;
 use super::check::{Check, PORT_RANGE, dns1123_subdomain, has, list, text};
 
 pub(super) fn configuration(kind: &str, check: &mut Check, object: &Value) {
-    if matches!(kind, "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") {
+    if matches!(
+        kind,
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration"
+    ) {
         for (at, webhook) in list(&object["webhooks"]).iter().enumerate() {
             self::webhook(check, &FieldPath::root().child("webhooks").index(at), webhook);
         }
@@ -30,10 +33,16 @@ fn webhook(check: &mut Check, path: &FieldPath, webhook: &Value) {
     check.one_of(path, webhook, "failurePolicy", &["Fail", "Ignore"]);
     check.one_of(path, webhook, "matchPolicy", &["Equivalent", "Exact"]);
     match text(&webhook["sideEffects"]) {
-        "" => check.required(&path.child("sideEffects"), "must specify one of None, NoneOnDryRun"),
+        "" => check.required(
+            &path.child("sideEffects"),
+            "must specify one of None, NoneOnDryRun",
+        ),
         _ => check.one_of(path, webhook, "sideEffects", &["None", "NoneOnDryRun"]),
     }
-    if let Some(seconds) = webhook["timeoutSeconds"].as_i64().filter(|s| !(1..=30).contains(s)) {
+    if let Some(seconds) = webhook["timeoutSeconds"]
+        .as_i64()
+        .filter(|s| !(1..=30).contains(s))
+    {
         let detail = "the timeout value must be between 1 and 30 seconds";
         check.invalid(&path.child("timeoutSeconds"), seconds, detail);
     }
@@ -41,7 +50,11 @@ fn webhook(check: &mut Check, path: &FieldPath, webhook: &Value) {
         check.selector(&path.child(key), &webhook[key]);
     }
     client_config(check, &path.child("clientConfig"), &webhook["clientConfig"]);
-    review_versions(check, &path.child("admissionReviewVersions"), &webhook["admissionReviewVersions"]);
+    review_versions(
+        check,
+        &path.child("admissionReviewVersions"),
+        &webhook["admissionReviewVersions"],
+    );
 }
 
 fn rule(check: &mut Check, path: &FieldPath, rule: &Value) {
@@ -52,7 +65,11 @@ fn rule(check: &mut Check, path: &FieldPath, rule: &Value) {
     }
     for (at, operation) in operations.iter().enumerate() {
         if !OPERATIONS.contains(&text(operation)) {
-            check.unsupported(&path.child("operations").index(at), operation.clone(), &OPERATIONS);
+            check.unsupported(
+                &path.child("operations").index(at),
+                operation.clone(),
+                &OPERATIONS,
+            );
         }
     }
     for (key, word) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
@@ -88,8 +105,15 @@ fn client_config(check: &mut Check, path: &FieldPath, config: &Value) {
             let (path, service) = (path.child("service"), &config["service"]);
             check.present(&path, service, "name");
             check.present(&path, service, "namespace");
-            if let Some(port) = service["port"].as_i64().filter(|port| !(1..=65_535).contains(port)) {
-                check.invalid(&path.child("port"), port, format!("port is not valid: {PORT_RANGE}"));
+            if let Some(port) = service["port"]
+                .as_i64()
+                .filter(|port| !(1..=65_535).contains(port))
+            {
+                check.invalid(
+                    &path.child("port"),
+                    port,
+                    format!("port is not valid: {PORT_RANGE}"),
+                );
             }
             if let Some(target) = service["path"].as_str() {
                 url_path(check, &path.child("path"), target);
@@ -130,7 +154,11 @@ pub(super) fn api_service(check: &mut Check, service: &Value) {
     for (key, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1_000)] {
         let number = spec[key].as_i64().unwrap_or(0);
         if number <= 0 || number > most {
-            check.invalid(&path.child(key), number, format!("must be positive and less than {most}"));
+            check.invalid(
+                &path.child(key),
+                number,
+                format!("must be positive and less than {most}"),
+            );
         }
     }
 }
@@ -141,13 +169,20 @@ pub(super) fn signing_request(check: &mut Check, spec: &Value) {
     let request = text(&spec["request"]);
     let bytes = crate::base64::decode(request).unwrap_or_default();
     if !String::from_utf8_lossy(&bytes).contains("-----BEGIN CERTIFICATE REQUEST-----") {
-        check.invalid(&path.child("request"), request, "PEM block type must be CERTIFICATE REQUEST");
+        check.invalid(
+            &path.child("request"),
+            request,
+            "PEM block type must be CERTIFICATE REQUEST",
+        );
     }
     if list(&spec["usages"]).is_empty() {
         check.required(&path.child("usages"), "");
     }
     let signer = text(&spec["signerName"]);
-    if !signer.split_once('/').is_some_and(|(domain, name)| domain.contains('.') && !name.is_empty()) {
+    if !signer
+        .split_once('/')
+        .is_some_and(|(domain, name)| domain.contains('.') && !name.is_empty())
+    {
         let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
         check.invalid(&path.child("signerName"), signer, detail);
     }

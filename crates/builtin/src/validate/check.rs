@@ -119,7 +119,11 @@ impl Check {
         match value {
             Value::String(percent) if !is_percent(percent) => {
                 let rule = "a valid percent string must be a numeric string followed by an ending '%'";
-                self.invalid(path, percent.as_str(), pattern_error(rule, "[0-9]+%", &["1%", "93%"]));
+                self.invalid(
+                    path,
+                    percent.as_str(),
+                    pattern_error(rule, "[0-9]+%", &["1%", "93%"]),
+                );
             }
             Value::Number(number) if number.as_i64().is_some_and(|n| n < 0) => {
                 self.invalid(path, value.clone(), NOT_NEGATIVE);
@@ -130,7 +134,10 @@ impl Check {
 
     /// A percentage of at most a hundred; counts pass.
     pub(super) fn at_most_all(&mut self, path: &FieldPath, value: &Value) {
-        let percent = value.as_str().filter(|t| is_percent(t)).and_then(|t| t.trim_end_matches('%').parse::<i64>().ok());
+        let percent = value
+            .as_str()
+            .filter(|t| is_percent(t))
+            .and_then(|t| t.trim_end_matches('%').parse::<i64>().ok());
         if percent.is_some_and(|percent| percent > 100) {
             self.invalid(path, value.clone(), "must not be greater than 100%");
         }
@@ -145,7 +152,10 @@ impl Check {
             let values = list(&expression["values"]);
             match text(&expression["operator"]) {
                 "In" | "NotIn" if values.is_empty() => {
-                    self.required(&path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'");
+                    self.required(
+                        &path.child("values"),
+                        "must be specified when `operator` is 'In' or 'NotIn'",
+                    );
                 }
                 "Exists" | "DoesNotExist" if !values.is_empty() => self.forbidden(
                     &path.child("values"),
@@ -166,7 +176,9 @@ impl Check {
 
     /// An amount that is not negative, and whole when the resource cannot be split.
     pub(super) fn amount(&mut self, path: &FieldPath, value: &Value, whole: bool) {
-        let Ok(quantity) = Quantity::parse(text(value)) else { return };
+        let Ok(quantity) = Quantity::parse(text(value)) else {
+            return;
+        };
         if quantity.negative() {
             self.invalid(path, value.clone(), NOT_NEGATIVE);
         }
@@ -188,12 +200,16 @@ pub(super) fn dns1123_subdomain(value: &str) -> Vec<String> {
 
 /// The server counts labels in bytes and DNS names in characters.
 fn in_characters(complaints: Vec<String>) -> Vec<String> {
-    complaints.into_iter().map(|text| text.replace(" bytes", " characters")).collect()
+    complaints
+        .into_iter()
+        .map(|text| text.replace(" bytes", " characters"))
+        .collect()
 }
 
 /// Whether a selector matches a map of labels.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
-    LabelSelector::from_match(selector).is_ok_and(|s| s.matches(|key| labels.get(key).and_then(Value::as_str)))
+    LabelSelector::from_match(selector)
+        .is_ok_and(|s| s.matches(|key| labels.get(key).and_then(Value::as_str)))
 }
 
 /// A string member, empty when absent.
@@ -212,7 +228,8 @@ pub(super) fn has(object: &Value, key: &str) -> bool {
 }
 
 fn is_percent(text: &str) -> bool {
-    text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+    text.strip_suffix('%')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Complaints about the name of a port.
@@ -221,7 +238,10 @@ pub(super) fn port_name(name: &str) -> Vec<String> {
     if name.len() > 15 {
         complaints.push("must be no more than 15 characters".to_owned());
     }
-    if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+    if !name
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    {
         complaints.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !name.bytes().any(|b| b.is_ascii_lowercase()) {

@@ -33,10 +33,17 @@ pub(super) fn config_key(check: &mut Check, path: &FieldPath, key: &str) {
     if key.len() > 253 {
         check.invalid(path, key, "must be no more than 253 characters");
     }
-    let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
+    let plain = !key.is_empty()
+        && key
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
     if !plain {
         let rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
-        check.invalid(path, key, pattern_error(rule, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]));
+        check.invalid(
+            path,
+            key,
+            pattern_error(rule, "[-._a-zA-Z0-9]+", &["key.name", "KEY_NAME", "key-name"]),
+        );
     }
     if key == "." {
         check.invalid(path, key, "must not be '.'");
@@ -75,7 +82,9 @@ pub(super) fn secret(check: &mut Check, secret: &Value) {
             needs(check, "tls.key");
         }
         "kubernetes.io/basic-auth" => {
-            let either = ["username", "password"].iter().any(|key| has(&secret["data"], key));
+            let either = ["username", "password"]
+                .iter()
+                .any(|key| has(&secret["data"], key));
             if !either {
                 needs(check, "username");
                 needs(check, "password");
@@ -87,7 +96,10 @@ pub(super) fn secret(check: &mut Check, secret: &Value) {
         "kubernetes.io/service-account-token" => {
             let annotation = "kubernetes.io/service-account.name";
             if text(&secret["metadata"]["annotations"][annotation]).is_empty() {
-                let path = FieldPath::root().child("metadata").child("annotations").key(annotation);
+                let path = FieldPath::root()
+                    .child("metadata")
+                    .child("annotations")
+                    .key(annotation);
                 check.required(&path, "");
             }
         }

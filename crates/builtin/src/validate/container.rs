@@ -60,13 +60,32 @@ fn container(check: &mut Check, path: &FieldPath, container: &Value, volumes: &B
     if image.is_empty() {
         check.required(&path.child("image"), "");
     } else if image != image.trim() {
-        check.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
+        check.invalid(
+            &path.child("image"),
+            image,
+            "must not have leading or trailing whitespace",
+        );
     }
-    check.one_of(path, container, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"]);
+    check.one_of(
+        path,
+        container,
+        "terminationMessagePolicy",
+        &["File", "FallbackToLogsOnError"],
+    );
     ports(check, &path.child("ports"), &container["ports"]);
     environment(check, path, container);
-    mounts(check, &path.child("volumeMounts"), &container["volumeMounts"], volumes);
-    check.one_of(path, container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]);
+    mounts(
+        check,
+        &path.child("volumeMounts"),
+        &container["volumeMounts"],
+        volumes,
+    );
+    check.one_of(
+        path,
+        container,
+        "imagePullPolicy",
+        &["Always", "IfNotPresent", "Never"],
+    );
     resources(check, &path.child("resources"), &container["resources"]);
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if has(container, kind) {
@@ -129,13 +148,23 @@ fn environment(check: &mut Check, path: &FieldPath, container: &Value) {
     }
     for source in list(&container["envFrom"]) {
         if !has(source, "configMapRef") && !has(source, "secretRef") {
-            check.invalid(&path.child("envFrom"), "", "must specify one of: `configMapRef` or `secretRef`");
+            check.invalid(
+                &path.child("envFrom"),
+                "",
+                "must specify one of: `configMapRef` or `secretRef`",
+            );
         }
     }
 }
 
 fn value_from(check: &mut Check, path: &FieldPath, variable: &Value) {
-    const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
+    const SOURCES: [&str; 5] = [
+        "fieldRef",
+        "resourceFieldRef",
+        "configMapKeyRef",
+        "secretKeyRef",
+        "fileKeyRef",
+    ];
     let source = &variable["valueFrom"];
     for key in ["configMapKeyRef", "secretKeyRef"] {
         if has(source, key) {
@@ -148,8 +177,7 @@ fn value_from(check: &mut Check, path: &FieldPath, variable: &Value) {
     }
     match SOURCES.iter().filter(|key| has(source, key)).count() {
         0 => {
-            let detail =
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+            let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
             check.invalid(path, "", detail);
         }
         _ if !text(&variable["value"]).is_empty() => {
@@ -179,7 +207,9 @@ fn field_reference(check: &mut Check, path: &FieldPath, reference: &Value) {
         "spec.host",
     ];
     let field = text(&reference["fieldPath"]);
-    let subscript = ["metadata.annotations['", "metadata.labels['"].iter().any(|start| field.starts_with(start));
+    let subscript = ["metadata.annotations['", "metadata.labels['"]
+        .iter()
+        .any(|start| field.starts_with(start));
     if field.is_empty() {
         check.required(&path.child("fieldPath"), "");
     } else if !subscript && !FIELDS.contains(&field) {
@@ -211,7 +241,11 @@ fn resources(check: &mut Check, path: &FieldPath, resources: &Value) {
             let path = path.child(kind).key(name);
             let standard = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage" | "storage");
             if !standard && !name.contains('/') && !name.starts_with("hugepages-") {
-                check.invalid(&path, name.as_str(), "must be a standard resource type or fully qualified");
+                check.invalid(
+                    &path,
+                    name.as_str(),
+                    "must be a standard resource type or fully qualified",
+                );
                 check.invalid(&path, name.as_str(), "must be a standard resource for containers");
             }
             check.amount(&path, amount, name.contains('/'));
@@ -219,10 +253,15 @@ fn resources(check: &mut Check, path: &FieldPath, resources: &Value) {
     }
     for (name, request) in resources["requests"].as_object().into_iter().flatten() {
         let limit = &resources["limits"][name];
-        let (Ok(asked), Ok(most)) = (Quantity::parse(text(request)), Quantity::parse(text(limit))) else { continue };
+        let (Ok(asked), Ok(most)) = (Quantity::parse(text(request)), Quantity::parse(text(limit))) else {
+            continue;
+        };
         if limit.is_null() {
             if name.contains('/') {
-                check.required(&path.child("limits"), "Limit must be set for non overcommitable resources");
+                check.required(
+                    &path.child("limits"),
+                    "Limit must be set for non overcommitable resources",
+                );
             }
         } else if asked.cmp(most).is_gt() {
             let detail = format!("must be less than or equal to {name} limit of {}", text(limit));
@@ -233,7 +272,13 @@ fn resources(check: &mut Check, path: &FieldPath, resources: &Value) {
 
 fn probe(check: &mut Check, path: &FieldPath, kind: &str, probe: &Value) {
     handler(check, path, probe);
-    for key in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+    for key in [
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ] {
         if let Some(number) = probe[key].as_i64().filter(|n| *n < 0) {
             check.invalid(&path.child(key), number, NOT_NEGATIVE);
         }
@@ -253,7 +298,9 @@ fn handler(check: &mut Check, path: &FieldPath, handler: &Value) {
     };
     let action = &handler[*first];
     match *first {
-        "exec" if list(&action["command"]).is_empty() => check.required(&path.child("exec").child("command"), ""),
+        "exec" if list(&action["command"]).is_empty() => {
+            check.required(&path.child("exec").child("command"), "");
+        }
         "httpGet" | "tcpSocket" | "grpc" => check.port(&path.child(first).child("port"), &action["port"]),
         _ => {}
     }

@@ -7,14 +7,38 @@ pub(super) fn parse(schedule: &str) -> Result<(), String> {
     }
     let fields: Vec<&str> = schedule.split_whitespace().collect();
     if fields.len() != 5 {
-        return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+        return Err(format!(
+            "expected exactly 5 fields, found {}: [{}]",
+            fields.len(),
+            fields.join(" ")
+        ));
     }
     let bounds = [
-        Bounds { min: 0, max: 59, names: &[] },
-        Bounds { min: 0, max: 23, names: &[] },
-        Bounds { min: 1, max: 31, names: &[] },
-        Bounds { min: 1, max: 12, names: MONTHS },
-        Bounds { min: 0, max: 6, names: DAYS },
+        Bounds {
+            min: 0,
+            max: 59,
+            names: &[],
+        },
+        Bounds {
+            min: 0,
+            max: 23,
+            names: &[],
+        },
+        Bounds {
+            min: 1,
+            max: 31,
+            names: &[],
+        },
+        Bounds {
+            min: 1,
+            max: 12,
+            names: MONTHS,
+        },
+        Bounds {
+            min: 0,
+            max: 6,
+            names: DAYS,
+        },
     ];
     for (field, bounds) in fields.iter().zip(bounds) {
         for expression in field.split(',').filter(|e| !e.is_empty()) {
@@ -38,7 +62,15 @@ const MONTHS: &[(&str, u32)] = &[
     ("nov", 11),
     ("dec", 12),
 ];
-const DAYS: &[(&str, u32)] = &[("sun", 0), ("mon", 1), ("tue", 2), ("wed", 3), ("thu", 4), ("fri", 5), ("sat", 6)];
+const DAYS: &[(&str, u32)] = &[
+    ("sun", 0),
+    ("mon", 1),
+    ("tue", 2),
+    ("wed", 3),
+    ("thu", 4),
+    ("fri", 5),
+    ("sat", 6),
+];
 
 struct Bounds {
     min: u32,
@@ -47,8 +79,12 @@ struct Bounds {
 }
 
 fn descriptor(schedule: &str, word: &str) -> Result<(), String> {
-    let known = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
-    let every = word.strip_prefix("every ").is_some_and(|span| span.starts_with(|c: char| c.is_ascii_digit()));
+    let known = [
+        "yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly",
+    ];
+    let every = word
+        .strip_prefix("every ")
+        .is_some_and(|span| span.starts_with(|c: char| c.is_ascii_digit()));
     if known.contains(&word) || every {
         return Ok(());
     }
@@ -80,13 +116,21 @@ fn range(expression: &str, bounds: &Bounds) -> Result<(), String> {
         _ => return Err(format!("too many slashes: {expression}")),
     };
     if start < bounds.min {
-        return Err(format!("beginning of range ({start}) below minimum ({}): {expression}", bounds.min));
+        return Err(format!(
+            "beginning of range ({start}) below minimum ({}): {expression}",
+            bounds.min
+        ));
     }
     if end > bounds.max {
-        return Err(format!("end of range ({end}) above maximum ({}): {expression}", bounds.max));
+        return Err(format!(
+            "end of range ({end}) above maximum ({}): {expression}",
+            bounds.max
+        ));
     }
     if start > end {
-        return Err(format!("beginning of range ({start}) beyond end of range ({end}): {expression}"));
+        return Err(format!(
+            "beginning of range ({start}) beyond end of range ({end}): {expression}"
+        ));
     }
     if step == 0 {
         return Err(format!("step of range should be a positive number: {expression}"));
@@ -114,7 +158,14 @@ mod tests {
 
     #[test]
     fn accepts_the_usual_schedules() {
-        for schedule in ["* * * * *", "*/5 0-6 1,15 jan-MAR sun", "0 12 * * 1-5/2", "@hourly", "@every 1h30m", "5/15 * * * ?"] {
+        for schedule in [
+            "* * * * *",
+            "*/5 0-6 1,15 jan-MAR sun",
+            "0 12 * * 1-5/2",
+            "@hourly",
+            "@every 1h30m",
+            "5/15 * * * ?",
+        ] {
             assert_eq!(parse(schedule), Ok(()), "{schedule}");
         }
     }
@@ -125,7 +176,10 @@ mod tests {
         check("x", "expected exactly 5 fields, found 1: [x]");
         check("61 * * * *", "end of range (61) above maximum (59): 61");
         check("* * 0 * *", "beginning of range (0) below minimum (1): 0");
-        check("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1");
+        check(
+            "5-1 * * * *",
+            "beginning of range (5) beyond end of range (1): 5-1",
+        );
         check("@noon", "unrecognized descriptor: @noon");
     }
 }

@@ -10,7 +10,9 @@ pub fn name_errors(kind: &Kind, name: &str) -> Vec<String> {
         ("rbac.authorization.k8s.io", _) => path_segment(name),
         ("networking.k8s.io", "IPAddress") => match name.parse::<std::net::IpAddr>() {
             Ok(address) if address.to_string() == name => Vec::new(),
-            _ => vec!["must be a valid IP address in canonical form (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
+            _ => vec![
+                "must be a valid IP address in canonical form (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned(),
+            ],
         },
         ("batch", "CronJob") => {
             let mut errors = dns1123_subdomain(name);

@@ -43,7 +43,11 @@ pub(super) fn endpoint_slice(check: &mut Check, slice: &Value) {
         if list(&endpoint["addresses"]).is_empty() {
             check.required(&path, "must contain at least 1 address");
         }
-        for (at, ip) in list(&endpoint["addresses"]).iter().enumerate().filter(|_| kind != "FQDN") {
+        for (at, ip) in list(&endpoint["addresses"])
+            .iter()
+            .enumerate()
+            .filter(|_| kind != "FQDN")
+        {
             let ip = text(ip);
             if let Some(detail) = address(ip) {
                 check.invalid(&path.index(at), ip, detail);
@@ -69,7 +73,11 @@ pub(super) fn ingress(check: &mut Check, spec: &Value) {
     let path = FieldPath::root().child("spec");
     let rules = list(&spec["rules"]);
     if rules.is_empty() && !has(spec, "defaultBackend") {
-        check.invalid(&path, Value::Null, "either `defaultBackend` or `rules` must be specified");
+        check.invalid(
+            &path,
+            Value::Null,
+            "either `defaultBackend` or `rules` must be specified",
+        );
     }
     if has(spec, "defaultBackend") {
         backend(check, &path.child("defaultBackend"), &spec["defaultBackend"]);
@@ -118,7 +126,11 @@ fn ingress_path(check: &mut Check, path: &FieldPath, entry: &Value) {
         "" => check.required(&path.child("pathType"), "pathType must be specified"),
         "Exact" | "Prefix" => {
             if !text(&entry["path"]).starts_with('/') {
-                check.invalid(&path.child("path"), text(&entry["path"]), "must be an absolute path");
+                check.invalid(
+                    &path.child("path"),
+                    text(&entry["path"]),
+                    "must be an absolute path",
+                );
             }
         }
         "ImplementationSpecific" => {}
@@ -145,7 +157,10 @@ fn backend(check: &mut Check, path: &FieldPath, backend: &Value) {
                     check.port(&path.child("service").child("port").child("name"), &name.into());
                 }
                 (number, "") => {
-                    check.port_number(&path.child("service").child("port").child("number"), &number.into());
+                    check.port_number(
+                        &path.child("service").child("port").child("number"),
+                        &number.into(),
+                    );
                 }
                 _ => check.invalid(path, "", "cannot set both port name & port number"),
             }
@@ -157,7 +172,9 @@ pub(super) fn ingress_class(check: &mut Check, spec: &Value) {
     let path = FieldPath::root().child("spec");
     if check.present(&path, spec, "controller") {
         let controller = text(&spec["controller"]);
-        let prefixed = controller.split_once('/').is_some_and(|(domain, rest)| !domain.is_empty() && !rest.is_empty());
+        let prefixed = controller
+            .split_once('/')
+            .is_some_and(|(domain, rest)| !domain.is_empty() && !rest.is_empty());
         if !prefixed {
             let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
             check.invalid(&path.child("controller"), controller, detail);
@@ -185,7 +202,11 @@ pub(super) fn network_policy(check: &mut Check, spec: &Value) {
     }
     for (at, kind) in list(&spec["policyTypes"]).iter().enumerate() {
         if !["Ingress", "Egress"].contains(&text(kind)) {
-            check.unsupported(&path.child("policyTypes").index(at), kind.clone(), &["Ingress", "Egress"]);
+            check.unsupported(
+                &path.child("policyTypes").index(at),
+                kind.clone(),
+                &["Ingress", "Egress"],
+            );
         }
     }
 }

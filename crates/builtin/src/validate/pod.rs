@@ -17,7 +17,12 @@ pub(super) fn pod_spec(check: &mut Check, path: &FieldPath, spec: &Value) {
     let names = container::containers(check, path, spec, &volumes);
     container::init_containers(check, path, spec, &volumes, &names);
     check.one_of(path, spec, "restartPolicy", &["Always", "OnFailure", "Never"]);
-    check.one_of(path, spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
+    check.one_of(
+        path,
+        spec,
+        "dnsPolicy",
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+    );
     check.labels(&path.child("nodeSelector"), &spec["nodeSelector"]);
     if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
         && !(1..=i64::from(i32::MAX)).contains(&seconds)
@@ -30,7 +35,12 @@ pub(super) fn pod_spec(check: &mut Check, path: &FieldPath, spec: &Value) {
             check.dns_label(&path.child(key), text(&spec[key]));
         }
     }
-    for key in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
+    for key in [
+        "serviceAccountName",
+        "nodeName",
+        "priorityClassName",
+        "runtimeClassName",
+    ] {
         if !text(&spec[key]).is_empty() {
             check.dns_subdomain(&path.child(key), text(&spec[key]));
         }
@@ -45,6 +55,10 @@ pub(super) fn pod_spec(check: &mut Check, path: &FieldPath, spec: &Value) {
             check.dns_subdomain(&path.child("hostnames").index(at), text(name));
         }
     }
-    scheduling::spread(check, &path.child("topologySpreadConstraints"), &spec["topologySpreadConstraints"]);
+    scheduling::spread(
+        check,
+        &path.child("topologySpreadConstraints"),
+        &spec["topologySpreadConstraints"],
+    );
     scheduling::affinity(check, &path.child("affinity"), &spec["affinity"]);
 }

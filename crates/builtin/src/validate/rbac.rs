@@ -28,17 +28,26 @@ fn rules(check: &mut Check, role: &Value, namespaced: bool) {
                 let detail = "namespaced rules cannot apply to non-resource URLs";
                 check.invalid(&urls, rule["nonResourceURLs"].clone(), detail);
             }
-            if ["apiGroups", "resources", "resourceNames"].iter().any(|key| !empty(key)) {
+            if ["apiGroups", "resources", "resourceNames"]
+                .iter()
+                .any(|key| !empty(key))
+            {
                 let detail = "rules cannot apply to both regular resources and non-resource URLs";
                 check.invalid(&urls, rule["nonResourceURLs"].clone(), detail);
             }
             continue;
         }
         if empty("apiGroups") {
-            check.required(&path.child("apiGroups"), "resource rules must supply at least one api group");
+            check.required(
+                &path.child("apiGroups"),
+                "resource rules must supply at least one api group",
+            );
         }
         if empty("resources") {
-            check.required(&path.child("resources"), "resource rules must supply at least one resource");
+            check.required(
+                &path.child("resources"),
+                "resource rules must supply at least one resource",
+            );
         }
     }
 }
@@ -49,13 +58,22 @@ fn binding(check: &mut Check, binding: &Value, namespaced: bool) {
     if text(&role["apiGroup"]) != GROUP {
         check.unsupported(&path.child("apiGroup"), text(&role["apiGroup"]), &[GROUP]);
     }
-    let kinds: &[&str] = if namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    let kinds: &[&str] = if namespaced {
+        &["Role", "ClusterRole"]
+    } else {
+        &["ClusterRole"]
+    };
     if !kinds.contains(&text(&role["kind"])) {
         check.unsupported(&path.child("kind"), text(&role["kind"]), kinds);
     }
     check.present(&path, role, "name");
     for (at, subject) in list(&binding["subjects"]).iter().enumerate() {
-        self::subject(check, &FieldPath::root().child("subjects").index(at), subject, namespaced);
+        self::subject(
+            check,
+            &FieldPath::root().child("subjects").index(at),
+            subject,
+            namespaced,
+        );
     }
 }
 

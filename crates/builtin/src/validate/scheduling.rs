@@ -11,12 +11,17 @@ pub(super) const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecu
 pub(super) fn tolerations(check: &mut Check, path: &FieldPath, tolerations: &Value) {
     for (at, toleration) in list(tolerations).iter().enumerate() {
         let path = path.index(at);
-        let (key, operator, value) = (text(&toleration["key"]), text(&toleration["operator"]), text(&toleration["value"]));
+        let (key, operator, value) = (
+            text(&toleration["key"]),
+            text(&toleration["operator"]),
+            text(&toleration["value"]),
+        );
         if !key.is_empty() {
             check.complaints(&path.child("key"), key, label_key(key));
         }
         if key.is_empty() && operator != "Exists" {
-            let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            let detail =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             check.invalid(&path.child("operator"), operator, detail);
         }
         if has(toleration, "tolerationSeconds") && toleration["effect"] != "NoExecute" {
@@ -26,7 +31,11 @@ pub(super) fn tolerations(check: &mut Check, path: &FieldPath, tolerations: &Val
         match operator {
             "" | "Equal" => check.complaints(&path.child("operator"), value, label_value(value)),
             "Exists" if !value.is_empty() => {
-                check.invalid(&path.child("operator"), value, "value must be empty when `operator` is 'Exists'");
+                check.invalid(
+                    &path.child("operator"),
+                    value,
+                    "value must be empty when `operator` is 'Exists'",
+                );
             }
             "Exists" | "Lt" | "Gt" => {}
             other => check.unsupported(&path.child("operator"), other, &["Equal", "Exists"]),
@@ -56,7 +65,10 @@ pub(super) fn affinity(check: &mut Check, path: &FieldPath, affinity: &Value) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let node = &affinity["nodeAffinity"][REQUIRED];
     if node.is_object() && list(&node["nodeSelectorTerms"]).is_empty() {
-        let path = path.child("nodeAffinity").child(REQUIRED).child("nodeSelectorTerms");
+        let path = path
+            .child("nodeAffinity")
+            .child(REQUIRED)
+            .child("nodeSelectorTerms");
         check.required(&path, "must have at least one node selector term");
     }
     for kind in ["podAffinity", "podAntiAffinity"] {

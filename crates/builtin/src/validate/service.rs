@@ -36,7 +36,10 @@ fn addresses(check: &mut Check, path: &FieldPath, spec: &Value, kind: &str) {
     match kind {
         "ExternalName" => {
             if !first.is_empty() {
-                check.forbidden(&path.child("clusterIPs"), "may not be set for ExternalName services");
+                check.forbidden(
+                    &path.child("clusterIPs"),
+                    "may not be set for ExternalName services",
+                );
             }
             if check.present(path, spec, "externalName") {
                 check.dns_subdomain(&path.child("externalName"), text(&spec["externalName"]));
@@ -78,7 +81,10 @@ fn ports(check: &mut Check, path: &FieldPath, spec: &Value, kind: &str) {
         check.port(&path.child("targetPort"), &port["targetPort"]);
         let node_port = port["nodePort"].as_i64().unwrap_or(0);
         if kind == "ClusterIP" && node_port != 0 {
-            check.forbidden(&path.child("nodePort"), "may not be used when `type` is 'ClusterIP'");
+            check.forbidden(
+                &path.child("nodePort"),
+                "may not be used when `type` is 'ClusterIP'",
+            );
         }
     }
     for (at, port) in ports.iter().enumerate() {

@@ -7,7 +7,12 @@ use super::check::{Check, has, list, text};
 use super::volume::host_path;
 use crate::quantity::Quantity;
 
-const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const MODES: &[&str] = &[
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
 
 /// Fields of a volume's spec that are not its source.
 const NOT_SOURCES: &[&str] = &[
@@ -71,12 +76,21 @@ pub(super) fn persistent_volume(check: &mut Check, spec: &Value) {
     }
     match spec["capacity"].get("storage") {
         None => {
-            let shown = if empty { json!({}) } else { spec["capacity"].clone() };
+            let shown = if empty {
+                json!({})
+            } else {
+                spec["capacity"].clone()
+            };
             check.unsupported(&capacity, shown, &["storage"]);
         }
         Some(amount) => positive(check, &capacity.key("storage"), amount),
     }
-    check.one_of(&path, spec, "persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"]);
+    check.one_of(
+        &path,
+        spec,
+        "persistentVolumeReclaimPolicy",
+        &["Delete", "Recycle", "Retain"],
+    );
     sources(check, &path, spec);
     if !text(&spec["storageClassName"]).is_empty() {
         check.dns_subdomain(&path.child("storageClassName"), text(&spec["storageClassName"]));
@@ -102,7 +116,12 @@ pub(super) fn storage_class(check: &mut Check, class: &Value) {
     let root = FieldPath::root();
     check.present(&root, class, "provisioner");
     check.one_of(&root, class, "reclaimPolicy", &["Delete", "Retain"]);
-    check.one_of(&root, class, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]);
+    check.one_of(
+        &root,
+        class,
+        "volumeBindingMode",
+        &["Immediate", "WaitForFirstConsumer"],
+    );
     if has(class, "parameters") && class["parameters"].as_object().is_some_and(|p| p.len() > 512) {
         check.too_long(&root.child("parameters"), 512);
     }

@@ -33,7 +33,13 @@ pub(super) fn validate(kind: &Kind, check: &mut Check, new: &Value, old: &Value)
             }
         }
         ("storage.k8s.io", "StorageClass") => {
-            fixed(check, &root, new, old, &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]);
+            fixed(
+                check,
+                &root,
+                new,
+                old,
+                &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
+            );
         }
         ("scheduling.k8s.io", "PriorityClass") => {
             if new["value"] != old["value"] {
@@ -55,13 +61,20 @@ pub(super) fn validate(kind: &Kind, check: &mut Check, new: &Value, old: &Value)
 
 /// Kinds whose other checks only repeat what the update check has said.
 pub(super) fn is_final(kind: &Kind) -> bool {
-    matches!((kind.group, kind.kind), ("", "Pod" | "PersistentVolumeClaim" | "PersistentVolume"))
+    matches!(
+        (kind.group, kind.kind),
+        ("", "Pod" | "PersistentVolumeClaim" | "PersistentVolume")
+    )
 }
 
 fn fixed(check: &mut Check, path: &FieldPath, new: &Value, old: &Value, keys: &[&str]) {
     for key in keys {
         if new.get(*key) != old.get(*key) {
-            check.invalid(&path.child(key), new.get(*key).cloned().unwrap_or_default(), IMMUTABLE);
+            check.invalid(
+                &path.child(key),
+                new.get(*key).cloned().unwrap_or_default(),
+                IMMUTABLE,
+            );
         }
     }
 }
@@ -92,17 +105,29 @@ fn pod(check: &mut Check, new: &Value, old: &Value) {
     }
     if new["activeDeadlineSeconds"] != old["activeDeadlineSeconds"] {
         let deadline = path.child("activeDeadlineSeconds");
-        match (new["activeDeadlineSeconds"].as_i64(), old["activeDeadlineSeconds"].as_i64()) {
+        match (
+            new["activeDeadlineSeconds"].as_i64(),
+            old["activeDeadlineSeconds"].as_i64(),
+        ) {
             (Some(new), Some(old)) if new > old => {
                 check.invalid(&deadline, new, "must be less than or equal to previous value");
             }
-            (None, Some(_)) => check.invalid(&deadline, Value::Null, "must not update from a positive integer to nil value"),
+            (None, Some(_)) => check.invalid(
+                &deadline,
+                Value::Null,
+                "must not update from a positive integer to nil value",
+            ),
             _ => {}
         }
     }
-    let kept = list(&old["tolerations"]).iter().all(|toleration| list(&new["tolerations"]).contains(toleration));
+    let kept = list(&old["tolerations"])
+        .iter()
+        .all(|toleration| list(&new["tolerations"]).contains(toleration));
     if !kept {
-        check.forbidden(&path.child("tolerations"), "existing toleration can not be modified except its tolerationSeconds");
+        check.forbidden(
+            &path.child("tolerations"),
+            "existing toleration can not be modified except its tolerationSeconds",
+        );
     }
     if mutable_removed(new) != mutable_removed(old) {
         check.forbidden(
@@ -116,11 +141,22 @@ fn pod(check: &mut Check, new: &Value, old: &Value) {
 fn mutable_removed(spec: &Value) -> Value {
     let mut spec = spec.clone();
     if let Value::Object(map) = &mut spec {
-        for key in ["activeDeadlineSeconds", "tolerations", "ephemeralContainers", "nodeName", "schedulingGates"] {
+        for key in [
+            "activeDeadlineSeconds",
+            "tolerations",
+            "ephemeralContainers",
+            "nodeName",
+            "schedulingGates",
+        ] {
             map.remove(key);
         }
         for key in ["containers", "initContainers"] {
-            for container in map.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
+            for container in map
+                .get_mut(key)
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
                 if let Value::Object(container) = container {
                     container.remove("image");
                 }
@@ -214,7 +250,18 @@ fn job(check: &mut Check, new: &Value, old: &Value) {
     if !indexed {
         fixed(check, &path, new, old, &["completions"]);
     }
-    fixed(check, &path, new, old, &["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"]);
+    fixed(
+        check,
+        &path,
+        new,
+        old,
+        &[
+            "selector",
+            "completionMode",
+            "podFailurePolicy",
+            "backoffLimitPerIndex",
+        ],
+    );
     // Suspended jobs may change where their pods run; the rest of the template stays.
     if old["suspend"] != true {
         fixed(check, &path, new, old, &["template"]);

@@ -85,11 +85,19 @@ fn selector(check: &mut Check, path: &FieldPath, spec: &Value, name: &str) {
     } else {
         sound = check.selector(&at, selector);
         if is_empty(selector) {
-            check.invalid(&at, selector.clone(), format!("empty selector is invalid for {name}"));
+            check.invalid(
+                &at,
+                selector.clone(),
+                format!("empty selector is invalid for {name}"),
+            );
         }
     }
     if !sound {
-        let detail = if name == "statefulset" { "" } else { "invalid label selector" };
+        let detail = if name == "statefulset" {
+            ""
+        } else {
+            "invalid label selector"
+        };
         return check.invalid(&at, selector.clone(), detail);
     }
     matches_template(check, path, spec);
@@ -134,7 +142,11 @@ fn stateful_set(check: &mut Check, path: &FieldPath, spec: &Value) {
     let strategy = text(&spec["updateStrategy"]["type"]);
     if !matches!(strategy, "RollingUpdate" | "OnDelete") {
         let value = json!({"Type": strategy, "RollingUpdate": null});
-        check.invalid(&path.child("updateStrategy"), value, "must be 'RollingUpdate' or 'OnDelete'");
+        check.invalid(
+            &path.child("updateStrategy"),
+            value,
+            "must be 'RollingUpdate' or 'OnDelete'",
+        );
     }
     check.not_negative(path, spec, "replicas");
     check.not_negative(path, spec, "minReadySeconds");
@@ -144,8 +156,10 @@ fn stateful_set(check: &mut Check, path: &FieldPath, spec: &Value) {
     selector(check, path, spec, "statefulset");
     // Claims are mounted like volumes.
     let mut spec = spec.clone();
-    let claims: Vec<Value> =
-        list(&spec["volumeClaimTemplates"]).iter().map(|claim| json!({"name": claim["metadata"]["name"]})).collect();
+    let claims: Vec<Value> = list(&spec["volumeClaimTemplates"])
+        .iter()
+        .map(|claim| json!({"name": claim["metadata"]["name"]}))
+        .collect();
     if !claims.is_empty() {
         let pod = &mut spec["template"]["spec"];
         let mut volumes = list(&pod["volumes"]).to_vec();
@@ -162,7 +176,11 @@ fn daemon_set(check: &mut Check, path: &FieldPath, spec: &Value) {
         matches_template(check, path, spec);
     }
     if spec["selector"].is_object() && is_empty(&spec["selector"]) {
-        check.invalid(&at, spec["selector"].clone(), "empty selector is invalid for daemonset");
+        check.invalid(
+            &at,
+            spec["selector"].clone(),
+            "empty selector is invalid for daemonset",
+        );
     }
     pods(check, path, spec, "DaemonSet");
     check.not_negative(path, spec, "minReadySeconds");
@@ -197,7 +215,11 @@ fn replication_controller(check: &mut Check, path: &FieldPath, spec: &Value) {
         return check.required(&path.child("template"), "");
     }
     let labels = &spec["template"]["metadata"]["labels"];
-    let matches = spec["selector"].as_object().into_iter().flatten().all(|(key, value)| labels[key] == *value);
+    let matches = spec["selector"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(|(key, value)| labels[key] == *value);
     if !matches {
         let path = path.child("template").child("metadata").child("labels");
         check.invalid(&path, labels.clone(), MISMATCH);
@@ -208,7 +230,12 @@ fn replication_controller(check: &mut Check, path: &FieldPath, spec: &Value) {
 pub(super) fn job(check: &mut Check, path: &FieldPath, spec: &Value, create: bool) {
     job_numbers(check, path, spec);
     check.one_of(path, spec, "completionMode", &["NonIndexed", "Indexed"]);
-    check.one_of(path, spec, "podReplacementPolicy", &["Failed", "TerminatingOrFailed"]);
+    check.one_of(
+        path,
+        spec,
+        "podReplacementPolicy",
+        &["Failed", "TerminatingOrFailed"],
+    );
     let template = path.child("template");
     pod::template(check, &template, &spec["template"]);
     job_restart_policy(check, &template, &spec["template"]);
@@ -222,8 +249,13 @@ pub(super) fn job(check: &mut Check, path: &FieldPath, spec: &Value, create: boo
 }
 
 fn job_numbers(check: &mut Check, path: &FieldPath, spec: &Value) {
-    let numbers =
-        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"];
+    let numbers = [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+    ];
     for key in numbers {
         if let Some(number) = spec[key].as_i64().filter(|n| *n < 0) {
             check.invalid(&path.child(key), number, NOT_NEGATIVE);
