@@ -54,7 +54,7 @@ async fn when_full_idle_connections_make_room() {
 #[tokio::test]
 async fn idle_connections_end_after_a_while_and_busy_ones_do_not() {
     let limits = Limits {
-        idle_timeout: Duration::from_millis(20),
+        idle_timeout: Duration::from_millis(300),
         ..Limits::default()
     };
     let server = Server::start(limits).await;
