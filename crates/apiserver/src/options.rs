@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use skopos_object::{FieldError, FieldPath, FieldSelector, GroupKind, LabelSelector, Status};
+use skopos_object::{FieldError, FieldPath, FieldSelector, GroupKind, LabelSelector, Reason, Status};
 
 use crate::request::Query;
 
@@ -208,7 +208,10 @@ impl ListOptions {
         Ok(ListOptions {
             labels,
             fields,
-            resource_version: parse_version(version)?,
+            resource_version: parse_version(version).map_err(|status| match watch {
+                true => status,
+                false => Status::bad_request(format!("invalid resource version: {}", status.message)),
+            })?,
             version_match: match matching {
                 "Exact" => Some(VersionMatch::Exact),
                 "NotOlderThan" => Some(VersionMatch::NotOlderThan),
@@ -278,15 +281,20 @@ fn check_watch(matching: &str, send: Option<bool>, token: Option<&str>) -> Vec<F
 }
 
 /// Reads a resource version parameter; empty is absent.
+///
+/// # Errors
+/// The real server lets the storage layer's error through, which has no reason; lists wrap it.
 pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
     match text.parse::<u64>() {
         Ok(version) if !text.starts_with('+') => Ok(Some(version)),
-        _ => Err(Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        ))),
+        _ => {
+            let parse = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+            let message = format!("resourceVersion: Invalid value: {text:?}: {parse}");
+            Err(Status::failure(500, Reason::Unknown, message))
+        }
     }
 }
 

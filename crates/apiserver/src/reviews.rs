@@ -5,12 +5,14 @@ use skopos_object::Status;
 
 use crate::call::{Answer, Call};
 use crate::present::Types;
+use crate::write::rfc3339;
 
 /// Answers a create of a resource that is not stored.
 pub(crate) fn review(call: &Call) -> Result<Answer, Status> {
     let mut review = call.decode_body(Types::Optional)?.value;
     review["apiVersion"] = call.resource.api_version().into();
     review["kind"] = call.resource.kind.clone().into();
+    review["metadata"] = json!({"creationTimestamp": rfc3339(call.now)});
     review["status"] = match call.resource.plural.as_str() {
         "selfsubjectreviews" => json!({"userInfo": user_info(call)}),
         "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => access(),

@@ -49,9 +49,9 @@ impl Namespaces {
         self.bell.notify_one();
     }
 
-    /// An object of the namespace went.
-    pub(crate) fn observe_removal(&self, namespace: &str) {
-        if self.state().terminating.contains(namespace) {
+    /// An object of the namespace went, perhaps one that every namespace has.
+    pub(crate) fn observe_removal(&self, namespace: &str, is_furniture: bool) {
+        if is_furniture || self.state().terminating.contains(namespace) {
             self.observe(namespace);
         }
     }

@@ -49,7 +49,8 @@ pub(super) fn accept(definition: &mut Value, taken: &Taken, now: Timestamp) -> b
     for (field, reason, taken) in fields {
         let wanted = requested[field].as_str().unwrap_or("");
         if !wanted.is_empty() && taken.contains(wanted) {
-            conflict.get_or_insert((reason, format!("{wanted:?} is already in use")));
+            // The last one found is the one reported.
+            conflict = Some((reason, format!("{wanted:?} is already in use")));
         } else {
             put(&mut accepted, field, &requested[field]);
         }
@@ -81,7 +82,7 @@ fn accept_short_names(
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
     };
-    conflict.get_or_insert(("ShortNamesConflict", message));
+    *conflict = Some(("ShortNamesConflict", message));
 }
 
 fn put(accepted: &mut Map<String, Value>, field: &str, value: &Value) {

@@ -160,7 +160,7 @@ fn encode_token(revision: Revision, key: &str) -> String {
 fn decode_token(token: &str, prefix: &str) -> Result<Start, Status> {
     let invalid = |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid{why}"));
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|e| invalid(format!(": {e}")))?;
-    let token: Value = serde_json::from_slice(&bytes).map_err(|e| invalid(format!(": {e}")))?;
+    let token = skopos_object::json::decode(&bytes).map_err(|e| invalid(format!(": {e}")))?.value;
     let version = token.get("v").and_then(Value::as_str).unwrap_or("");
     if version != "meta.k8s.io/v1" {
         return Err(invalid(format!(": server does not recognize this encoded version {version}")));
@@ -184,9 +184,8 @@ fn decode_token(token: &str, prefix: &str) -> Result<Start, Status> {
 }
 
 /// The version is gone; a list that was under way may go on at the present one.
-fn expired(compacted: &Compacted, start: &Start) -> Status {
+fn expired(_: &Compacted, start: &Start) -> Status {
     let Some(position) = &start.position else {
-        let _ = compacted;
         return Status::expired("The resourceVersion for the provided list is too old.");
     };
     let mut status = Status::expired(

@@ -86,8 +86,10 @@ impl Stream {
         let now = Instant::now();
         let timeout = options.timeout.unwrap_or_else(|| shared.settings.default_watch_timeout());
         let every = shared.settings.bookmark_interval;
-        let last = now + timeout.saturating_sub(LAST_BOOKMARK);
-        let bookmarks = options.allow_bookmarks.then(|| Bookmarks { every, next: (now + every).min(last) });
+        // A watch too short for a last bookmark gets none.
+        let last = timeout.checked_sub(LAST_BOOKMARK).filter(|rest| !rest.is_zero()).map(|rest| now + rest);
+        let next = last.map_or(now + every, |last| last.min(now + every));
+        let bookmarks = options.allow_bookmarks.then_some(Bookmarks { every, next });
         let phase = Phase::start(shared, call, options, &view);
         Stream { view, phase, deadline: now + timeout, bookmarks }
     }
@@ -263,7 +265,7 @@ impl View {
         let mut object = json!({
             "apiVersion": self.resource.api_version(),
             "kind": self.resource.kind,
-            "metadata": {"resourceVersion": revision.to_string(), "creationTimestamp": null},
+            "metadata": {"resourceVersion": revision.to_string()},
         });
         if ends_initial {
             object.set_meta("annotations", json!({"k8s.io/initial-events-end": "true"}));

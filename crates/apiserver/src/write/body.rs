@@ -18,29 +18,35 @@ pub(super) fn read_object(call: &Call, validation: FieldValidation) -> Result<Va
     let decoded = call.decode_body(types)?;
     let mut object = decoded.value;
     check_type(&call.resource, &mut object)?;
-    sanitise(call, &mut object, decoded.duplicates, validation)?;
+    sanitise(call, &mut object, decoded.duplicates, validation).map_err(|why| {
+        let Resource { kind, version, .. } = &*call.resource;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    })?;
     Ok(object)
 }
 
 /// Prunes an object and reports what was dropped the way the client asked for.
+///
+/// # Errors
+/// Why the object cannot be read as one of its kind.
 pub(super) fn sanitise(
     call: &Call,
     object: &mut Value,
     duplicates: Vec<String>,
     validation: FieldValidation,
-) -> Result<(), Status> {
-    let resource = &call.resource;
-    let cannot = |why: String| {
-        let Resource { kind, version, .. } = &**resource;
-        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
-    };
-    let unknown = match &resource.source {
+) -> Result<(), String> {
+    let (unknown, duplicates) = match &call.resource.source {
         Source::Custom(custom) => {
-            let mut unknown = metadata::coerce(object).map_err(cannot)?;
+            let mut unknown = metadata::coerce(object)?;
             unknown.extend(skopos_schema::prune(&custom.schema, object, skopos_schema::Root::Resource));
-            unknown
+            (unknown, duplicates)
         }
-        Source::BuiltIn(kind) => skopos_builtin::decode(kind, object).map_err(cannot)?,
+        Source::BuiltIn(kind) => {
+            let unknown = skopos_builtin::decode(kind, object)?;
+            // A typed decoder skips what it does not know without looking inside.
+            let duplicates = duplicates.into_iter().filter(|path| !unknown.contains(path)).collect();
+            (unknown, duplicates)
+        }
     };
     let complaints: Vec<String> = duplicates
         .into_iter()
@@ -49,7 +55,7 @@ pub(super) fn sanitise(
         .collect();
     match validation {
         FieldValidation::Strict if !complaints.is_empty() => {
-            Err(cannot(format!("strict decoding error: {}", complaints.join(", "))))
+            Err(format!("strict decoding error: {}", complaints.join(", ")))
         }
         FieldValidation::Warn => {
             complaints.into_iter().for_each(|text| call.warn(text));
@@ -85,13 +91,9 @@ fn check_version(resource: &Resource, api_version: &str) -> Result<(), Status> {
 }
 
 fn check_built_in_type(resource: &Resource, api_version: &str, kind: &str) -> Result<(), Status> {
-    let expected = resource.api_version();
-    let version_fits = api_version.is_empty() || api_version == expected;
+    let version_fits = api_version.is_empty() || api_version == resource.api_version();
     if version_fits && (kind.is_empty() || kind == resource.kind) {
         return Ok(());
-    }
-    if kind == resource.kind {
-        return check_version(resource, api_version);
     }
     let version = api_version.rsplit('/').next().unwrap_or("");
     Err(Status::bad_request(format!(

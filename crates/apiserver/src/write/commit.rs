@@ -124,7 +124,8 @@ impl Shared {
     fn observe_removal(&self, resource: &Arc<Resource>, last: &Value, entry: &Entry) {
         self.garbage.observe_removal(resource, last);
         if resource.namespaced {
-            self.namespaces.observe_removal(last.namespace());
+            let is_furniture = ["default", "kube-root-ca.crt"].contains(&last.name());
+            self.namespaces.observe_removal(last.namespace(), is_furniture);
         }
         self.definitions.observe_removal(resource, entry.modified);
     }

@@ -329,16 +329,21 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
             errors.push(FieldError::invalid(&path.child(field), value, "field is immutable"));
         }
     }
+    validate_labels(new, &path.child("labels"), &mut errors);
+    validate_annotations(new, &path.child("annotations"), &mut errors);
+    validate_owners(new, &path.child("ownerReferences"), &mut errors);
     errors
 }
 
-/// A warning for finalizers that could collide with those of others.
-pub(super) fn finalizer_warnings(object: &Value) -> Vec<String> {
+/// Warnings for new finalizers that could collide with those of others.
+pub(super) fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     let standard = ["orphan", "foregroundDeletion", "kubernetes"];
-    let unqualified = |f: &&str| !f.contains('/') && !standard.contains(f);
+    let known = old.map(|old| old.finalizers()).unwrap_or_default();
+    let unqualified = |f: &&str| !f.contains('/') && !standard.contains(f) && !known.contains(f);
     let warn = |f: &str| {
+        let path = if f.contains('.') { " including a path (/)" } else { "" };
         format!(
-            "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"
+            "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
         )
     };
     object.finalizers().into_iter().filter(unqualified).map(warn).collect()

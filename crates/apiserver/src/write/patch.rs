@@ -1,7 +1,10 @@
 //! Patch: JSON patch, merge patch and, for built-in kinds, strategic merge patch.
 
 use serde_json::Value;
-use skopos_object::{Details, JsonPatch, MAX_OPERATIONS, Reason, Status, json, json_patch, merge_patch};
+use skopos_object::{
+    Details, FieldError, FieldPath, GroupKind, JsonPatch, MAX_OPERATIONS, Reason, Status, json, json_patch,
+    merge_patch,
+};
 
 use super::update::{self, Change, modify};
 use super::{body, commit};
@@ -35,7 +38,11 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
     let apply = |old: &Value| {
         let mut new = patch.apply(call, old)?;
         update::check_name(call, &new)?;
-        body::sanitise(call, &mut new, Vec::new(), options.field_validation)?;
+        let shown = Value::String(new.to_string());
+        body::sanitise(call, &mut new, Vec::new(), options.field_validation).map_err(|why| {
+            let error = FieldError::invalid(&FieldPath::root().child("patch"), shown, why);
+            Status::invalid(&GroupKind::new("", ""), "", vec![error])
+        })?;
         Ok(new)
     };
     let entry = modify(shared, call, options.dry_run, Change::Apply(&apply)).await?;

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use skopos_object::{FieldError, FieldPath, Status};
+use skopos_object::{FieldError, FieldPath, GroupKind, Status};
 use skopos_schema::crd;
 
 use super::{ObjectExt as _, metadata};
@@ -201,26 +201,43 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
         Operation::Create => None,
         Operation::Update { old } | Operation::UpdateStatus { old } => Some(old),
     };
+    check_type_meta(resource, object)?;
     let mut errors = Vec::new();
-    let kind = object.get("kind").and_then(Value::as_str).unwrap_or("");
-    if kind != resource.kind {
-        let path = FieldPath::root().child("kind");
-        errors.push(FieldError::invalid(&path, kind, format!("must be {}", resource.kind)));
-        let found = skopos_object::GroupKind { group: resource.group.clone(), kind: kind.to_owned() };
-        return Err(Status::invalid(&found, object.name(), errors));
+    // The checks of a definition include those of its metadata.
+    if !definition::is_definition(resource) {
+        errors.extend(metadata::validate(object, resource.namespaced, strategy::name_rule(resource)));
     }
-    errors.extend(metadata::validate(object, resource.namespaced, strategy::name_rule(resource)));
     if let Some(old) = old {
-        errors.extend(metadata::validate_update(object, old));
+        // The real server checks this twice, once for every kind and once in each kind's own strategy.
+        let unchanged = metadata::validate_update(object, old);
+        errors.extend(unchanged.iter().cloned().chain(unchanged.iter().cloned()));
     }
     errors.extend(validate_content(resource, object, old));
-    for text in metadata::finalizer_warnings(object) {
+    if !errors.is_empty() {
+        return Err(Status::invalid(&resource.group_kind(), object.name(), errors));
+    }
+    for text in metadata::finalizer_warnings(object, old) {
         call.warn(text);
     }
+    Ok(())
+}
+
+/// A patch may have changed what the object says it is.
+fn check_type_meta(resource: &Resource, object: &Value) -> Result<(), Status> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or("");
+    let expected = [("apiVersion", resource.api_version()), ("kind", resource.kind.clone())];
+    let errors: Vec<FieldError> = expected
+        .iter()
+        .filter(|(field, wanted)| text(field) != wanted)
+        .map(|(field, wanted)| {
+            FieldError::invalid(&FieldPath::root().child(field), text(field), format!("must be {wanted}"))
+        })
+        .collect();
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&resource.group_kind(), object.name(), errors))
+    let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    Err(Status::invalid(&GroupKind::new(group, text("kind")), object.name(), errors))
 }
 
 fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -247,8 +264,8 @@ fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) ->
 pub(super) fn mark_deleting(resource: &Resource, object: &mut Value, now: Timestamp, grace_seconds: i64) {
     object.set_meta("deletionTimestamp", metadata::rfc3339(now));
     object.set_meta("deletionGracePeriodSeconds", grace_seconds);
-    // The real server leaves a definition's generation and grace period alone.
-    if definition::is_definition(resource) {
+    // The real server gives definitions and namespaces no grace period and leaves their generation alone.
+    if definition::is_definition(resource) || resource.is("", "namespaces") {
         object.remove_meta("deletionGracePeriodSeconds");
     } else if tracks_generation(resource) {
         let before = object.clone();
