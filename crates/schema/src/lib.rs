@@ -1,4 +1,11 @@
 //! Structural schemas: prune, default, validate; CRD checks; printer columns.
+//!
+//! A [`Structural`] is compiled once from a CRD version's OpenAPI schema. A write of a custom resource then goes
+//! through, in this order: [`prune()`], [`prune_nulls`], [`coerce_embedded`], [`default`]; and, when it is complete,
+//! [`validate`] and the checks that its documentation lists. CRDs themselves are defaulted and checked in [`crd`].
+//! [`Column`] makes the cells of tables, [`Scale`] reads and writes replicas.
+//!
+//! All messages are worded as kube-apiserver words them; `tests/recorded*` hold its answers.
 
 mod clock;
 mod column;

@@ -46,7 +46,13 @@ pub(super) fn check(crd: &Crd<'_>, options: &Options, path: &FieldPath, errors: 
                 &at,
                 "required when strategy is set to Webhook",
             )),
-            Some(client) => check_client(client, &at, errors),
+            Some(client) => {
+                check_client(client, &at, errors);
+                let bundle = client.text("caBundle");
+                if let (true, Some(why)) = (options.valid_ca_bundle, ca_bundle_complaint(bundle)) {
+                    errors.push(FieldError::invalid(&at.child("caBundle"), bundle, why));
+                }
+            }
         }
         check_review_versions(webhook, options, &path.child("conversionReviewVersions"), errors);
         return;
@@ -61,6 +67,49 @@ pub(super) fn check(crd: &Crd<'_>, options: &Options, path: &FieldPath, errors: 
             unwanted,
         ));
     }
+}
+
+/// Whether the webhook has a certificate bundle that does not load.
+pub(super) fn has_bad_ca_bundle(crd: &Crd<'_>) -> bool {
+    let webhook = Props::of(Props::of(crd.spec.get("conversion")).get("webhook"));
+    ca_bundle_complaint(Props::of(webhook.get("clientConfig")).text("caBundle")).is_some()
+}
+
+/// Complains about a bundle without any certificate block. The certificates themselves are not parsed.
+fn ca_bundle_complaint(bundle: &str) -> Option<&'static str> {
+    const COMPLAINT: &str = "unable to load root certificates: unable to parse bytes as PEM block";
+    if bundle.is_empty() {
+        return None;
+    }
+    let Some(decoded) = decode_base64(bundle) else {
+        return Some(COMPLAINT);
+    };
+    let text = String::from_utf8_lossy(&decoded);
+    let whole = text.split_once("-----BEGIN CERTIFICATE-----");
+    let closed = whole.is_some_and(|(_, rest)| rest.contains("-----END CERTIFICATE-----"));
+    (!closed).then_some(COMPLAINT)
+}
+
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut buffer, mut bits) = (0u32, 0u32);
+    for byte in text.trim_end_matches('=').bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        buffer = buffer << 6 | u32::from(value);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            out.push(u8::try_from(buffer >> bits & 0xff).ok()?);
+        }
+    }
+    Some(out)
 }
 
 fn check_client(client: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {

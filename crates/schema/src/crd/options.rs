@@ -17,6 +17,8 @@ pub(super) struct Options {
     pub(super) pruned_defaults: bool,
     pub(super) atomic_set_items: bool,
     pub(super) map_list_keys: bool,
+    /// A bad bundle is found out by its use before the CRD is established, and may stay if it was there.
+    pub(super) valid_ca_bundle: bool,
     /// Versions that may keep too many selectable fields; the empty name is the top of the spec.
     pub(super) many_selectable_fields: Vec<String>,
 }
@@ -32,6 +34,7 @@ impl Options {
             pruned_defaults: true,
             atomic_set_items: true,
             map_list_keys: true,
+            valid_ca_bundle: false,
             many_selectable_fields: Vec::new(),
         }
     }
@@ -46,6 +49,7 @@ impl Options {
             pruned_defaults: !old.schemas().any(defaults::has_unpruned),
             atomic_set_items: !old.any_schema(|schema| non_atomic_set_item(schema).is_some()),
             map_list_keys: !old.any_schema(has_bad_map_list_keys),
+            valid_ca_bundle: old.is_established() && !conversion::has_bad_ca_bundle(old),
             many_selectable_fields: version::many_selectable_fields_allowed(new, old),
         }
     }
