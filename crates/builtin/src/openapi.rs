@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::kind::{Kind, kinds};
-use crate::types::{Field, ListType, Ty, Type, find};
+use crate::types::{Field, ListType, MapType, Ty, Type, find};
 
 /// The `components.schemas` of one group version: its kinds, their lists and all that they refer to.
 ///
@@ -39,7 +39,7 @@ pub fn openapi_schemas(group: &str, version: &str) -> Value {
     while let Some(name) = waiting.pop_first() {
         let full = openapi_name(name);
         if !schemas.contains_key(&full) {
-            let schema = named_schema(name, &mut waiting);
+            let schema = named_schema(name, (group, version), &mut waiting);
             schemas.insert(full, schema);
         }
     }
@@ -71,12 +71,12 @@ fn openapi_name(name: &str) -> String {
     }
 }
 
-fn named_schema(name: &'static str, waiting: &mut BTreeSet<&'static str>) -> Value {
+fn named_schema(name: &'static str, served: (&str, &str), waiting: &mut BTreeSet<&'static str>) -> Value {
     if let Some(schema) = opaque(name) {
         return schema;
     }
     match find(name) {
-        Some(id) => struct_schema(id.get(), waiting),
+        Some(id) => struct_schema(id.get(), served, waiting),
         None => json!({}),
     }
 }
@@ -91,14 +91,15 @@ fn opaque(name: &str) -> Option<Value> {
         "meta.v1.Time" | "meta.v1.MicroTime" => json!({"type": "string", "format": "date-time"}),
         "meta.v1.Duration" => json!({"type": "string"}),
         "meta.v1.FieldsV1" | "runtime.RawExtension" | "meta.v1.Patch" => json!({"type": "object"}),
-        _ if name.starts_with("apiextensions.v1.JSON") && name != "apiextensions.v1.JSONSchemaProps" => {
-            json!({})
-        }
+        "apiextensions.v1.JSON"
+        | "apiextensions.v1.JSONSchemaPropsOrArray"
+        | "apiextensions.v1.JSONSchemaPropsOrBool"
+        | "apiextensions.v1.JSONSchemaPropsOrStringArray" => json!({}),
         _ => return None,
     })
 }
 
-fn struct_schema(ty: &'static Type, waiting: &mut BTreeSet<&'static str>) -> Value {
+fn struct_schema(ty: &'static Type, served: (&str, &str), waiting: &mut BTreeSet<&'static str>) -> Value {
     let mut schema = Map::new();
     schema.insert("type".into(), "object".into());
     let properties: Map<String, Value> = ty
@@ -121,7 +122,7 @@ fn struct_schema(ty: &'static Type, waiting: &mut BTreeSet<&'static str>) -> Val
     if ty.atomic {
         schema.insert("x-kubernetes-map-type".into(), "atomic".into());
     }
-    let gvks = group_version_kinds(ty);
+    let gvks = group_version_kinds(ty, served);
     if !gvks.is_empty() {
         schema.insert("x-kubernetes-group-version-kind".into(), Value::Array(gvks));
     }
@@ -130,24 +131,28 @@ fn struct_schema(ty: &'static Type, waiting: &mut BTreeSet<&'static str>) -> Val
 
 fn property(field: &'static Field, waiting: &mut BTreeSet<&'static str>) -> Value {
     let mut out = schema_of(&field.ty, field.declared, waiting);
-    let default = field.default.and_then(parse_default);
-    if let Some(reference) = out.get("$ref").cloned()
-        && default.is_some()
-    {
-        out = Map::new();
-        out.insert("allOf".into(), json!([{"$ref": reference}]));
-    }
-    if let Some(default) = default {
+    if let Some(default) = field.default.and_then(parse_default) {
         out.insert("default".into(), default);
     }
     if let Some(values) = field.enums {
         let values: Vec<Value> = values.split('|').map(|v| v.replace("\\s", " ").into()).collect();
-        match out.get_mut("items").and_then(Value::as_object_mut) {
-            Some(items) => items.insert("enum".into(), Value::Array(values)),
+        let inner = if out.contains_key("items") {
+            "items"
+        } else {
+            "additionalProperties"
+        };
+        match out.get_mut(inner).and_then(Value::as_object_mut) {
+            Some(inner) => inner.insert("enum".into(), Value::Array(values)),
             None => out.insert("enum".into(), Value::Array(values)),
         };
     }
     add_merge_facts(field, &mut out);
+    // A reference may have no members beside it.
+    if out.len() > 1
+        && let Some(reference) = out.remove("$ref")
+    {
+        out.insert("allOf".into(), json!([{"$ref": reference}]));
+    }
     Value::Object(out)
 }
 
@@ -165,8 +170,10 @@ fn add_merge_facts(field: &Field, out: &mut Map<String, Value>) {
             );
         }
     }
-    if field.atomic_map {
-        put("x-kubernetes-map-type", "atomic".into());
+    match field.map {
+        MapType::Unset => {}
+        MapType::Atomic => drop(put("x-kubernetes-map-type", "atomic".into())),
+        MapType::Granular => drop(put("x-kubernetes-map-type", "granular".into())),
     }
     if !field.patch_strategy.is_empty() {
         put("x-kubernetes-patch-strategy", field.patch_strategy.into());
@@ -246,6 +253,7 @@ fn item_schema(ty: &Ty, declared: &'static str, waiting: &mut BTreeSet<&'static 
             }
         }
         Ty::String => drop(schema.insert("default".into(), "".into())),
+        Ty::Bool => drop(schema.insert("default".into(), false.into())),
         Ty::Int32 | Ty::Int64 => drop(schema.insert("default".into(), 0.into())),
         _ => {}
     }
@@ -253,7 +261,7 @@ fn item_schema(ty: &Ty, declared: &'static str, waiting: &mut BTreeSet<&'static 
 }
 
 /// Kinds, lists and the few types that belong to every group name their group, version and kind.
-fn group_version_kinds(ty: &Type) -> Vec<Value> {
+fn group_version_kinds(ty: &Type, (group, version): (&str, &str)) -> Vec<Value> {
     let gvk =
         |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     if matches!(
@@ -261,17 +269,10 @@ fn group_version_kinds(ty: &Type) -> Vec<Value> {
         "meta.v1.DeleteOptions" | "meta.v1.WatchEvent" | "meta.v1.Status"
     ) {
         let kind = ty.short_name();
-        let mut all: Vec<Value> = Vec::new();
-        if kind != "Status" {
-            let mut versions: BTreeSet<(&str, &str)> = kinds().iter().map(|k| (k.group, k.version)).collect();
-            versions.remove(&("", "v1"));
-            all.extend(
-                versions
-                    .into_iter()
-                    .map(|(group, version)| gvk(group, version, kind)),
-            );
+        let mut all = vec![gvk("", "v1", kind)];
+        if kind != "Status" && !group.is_empty() {
+            all.push(gvk(group, version, kind));
         }
-        all.insert(0, gvk("", "v1", kind));
         return all;
     }
     if ty.name == "meta.v1.APIResourceList" {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use skopos_schema::Structural;
 
 use crate::kind::{Kind, kinds};
-use crate::types::{Field, Id, ListType, Ty};
+use crate::types::{Field, Id, ListType, MapType, Ty};
 
 /// The structural schema of a kind, compiled when it is first asked for and kept.
 pub fn schema(kind: &Kind) -> Arc<Structural> {
@@ -63,8 +63,10 @@ fn property(field: &Field, open: &mut Vec<Id>) -> Value {
             schema["x-kubernetes-list-map-keys"] = keys.split(',').collect::<Vec<_>>().into();
         }
     }
-    if field.atomic_map {
-        schema["x-kubernetes-map-type"] = "atomic".into();
+    match field.map {
+        MapType::Unset => {}
+        MapType::Atomic => schema["x-kubernetes-map-type"] = "atomic".into(),
+        MapType::Granular => schema["x-kubernetes-map-type"] = "granular".into(),
     }
     // Zero values are published as defaults too, but the server never writes them.
     if let Some(default) = field.default

@@ -61,7 +61,7 @@ pub(crate) struct Field {
     pub(crate) omitzero: bool,
     pub(crate) required: bool,
     pub(crate) list: ListType,
-    pub(crate) atomic_map: bool,
+    pub(crate) map: MapType,
     /// `merge`, `replace`, `retainKeys`, `merge,retainKeys` or empty.
     pub(crate) patch_strategy: &'static str,
     pub(crate) merge_key: &'static str,
@@ -79,6 +79,15 @@ pub(crate) enum ListType {
     Set,
     /// Keys split by `,`.
     Map(&'static str),
+}
+
+/// How a map is merged by server-side apply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MapType {
+    Unset,
+    Atomic,
+    /// Field by field, although the type of the field says otherwise.
+    Granular,
 }
 
 struct Slot {
@@ -171,7 +180,7 @@ impl Field {
             omitzero: false,
             required: false,
             list: ListType::Unset,
-            atomic_map: false,
+            map: MapType::Unset,
             patch_strategy: "",
             merge_key: "",
             default: None,
@@ -196,7 +205,8 @@ impl Field {
             Some(("l", "s")) => self.list = ListType::Set,
             Some(("l", keys)) => self.list = ListType::Map(keys.trim_start_matches("m:")),
             Some(("i", inlined)) => self.inlined = inlined,
-            Some(("m", _)) => self.atomic_map = true,
+            Some(("m", "a")) => self.map = MapType::Atomic,
+            Some(("m", _)) => self.map = MapType::Granular,
             Some(("p", strategy)) => self.patch_strategy = strategy,
             Some(("k", key)) => self.merge_key = key,
             Some(("d", json)) => self.default = Some(json),

@@ -1,7 +1,7 @@
 //! The table of types: OpenAPI's properties joined with the Go struct tags.
 //!
 //! One line per type, sorted by name: `name⇥field⇥field…`, a field being `json number type flag…`.
-//! Flags: `*` pointer, `o` omitempty, `z` omitzero, `r` required, `l=` list type (`a`tomic, `s`et, `m:`keys), `m=a` atomic map,
+//! Flags: `*` pointer, `o` omitempty, `z` omitzero, `r` required, `l=` list type (`a`tomic, `s`et, `m:`keys), `m=` atomic or granular map,
 //! `i=` struct inlined from,
 //! `p=` patch strategy, `k=` merge key, `d=` default, `e=` enum. Named scalars, lists and maps: `name⇥=type`.
 
@@ -187,15 +187,21 @@ impl Flat {
                 out.push_str(&format!(" {flag}={text}"));
             }
         }
-        if property["x-kubernetes-map-type"] == "atomic" {
-            out.push_str(" m=a");
+        match property["x-kubernetes-map-type"].as_str() {
+            Some("atomic") => out.push_str(" m=a"),
+            Some("granular") => out.push_str(" m=g"),
+            _ => {}
         }
         if let Some(default) = property.get("default") {
             out.push_str(&format!(" d={}", default.to_string().replace(' ', "\\s")));
         }
-        let enums = property["enum"]
-            .as_array()
-            .or(property["items"]["enum"].as_array());
+        let enums = [
+            &property["enum"],
+            &property["items"]["enum"],
+            &property["additionalProperties"]["enum"],
+        ]
+        .into_iter()
+        .find_map(Value::as_array);
         if let Some(values) = enums {
             let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
             out.push_str(&format!(" e={}", values.join("|").replace(' ', "\\s")));
