@@ -64,7 +64,13 @@ impl Outcome {
 
 impl Applier {
     pub(crate) fn new(client: Client, catalog: Catalog, namespace: String, params: WriteParams) -> Self {
-        Self { client, catalog, namespace, params, fresh: Vec::new() }
+        Self {
+            client,
+            catalog,
+            namespace,
+            params,
+            fresh: Vec::new(),
+        }
     }
 
     /// Applies one object, waiting for its definition if that was applied just before.
@@ -81,10 +87,17 @@ impl Applier {
     fn api(&self, resource: &Resource, object: &Value) -> Result<Api, Failure> {
         let own = object["metadata"]["namespace"].as_str();
         if own.is_some() && !resource.namespaced {
-            let text = format!("{} is cluster-scoped, but metadata.namespace is set", resource.kind);
+            let text = format!(
+                "{} is cluster-scoped, but metadata.namespace is set",
+                resource.kind
+            );
             return Err(Failure::failed(text).hint("remove metadata.namespace"));
         }
-        Ok(Api::namespaced(&self.client, resource, own.unwrap_or(&self.namespace)))
+        Ok(Api::namespaced(
+            &self.client,
+            resource,
+            own.unwrap_or(&self.namespace),
+        ))
     }
 
     /// The object with its namespace written out, as kubectl remembers it.
@@ -110,7 +123,11 @@ impl Applier {
     }
 
     fn no_such_kind(&self, gvk: &GroupVersionKind) -> Failure {
-        let text = format!("no matches for kind \"{}\" in version \"{}\"", gvk.kind, gvk.api_version());
+        let text = format!(
+            "no matches for kind \"{}\" in version \"{}\"",
+            gvk.kind,
+            gvk.api_version()
+        );
         let versions: Vec<String> = self
             .catalog
             .resources
@@ -144,13 +161,23 @@ impl Applier {
     }
 
     async fn write_once(&self, api: &Api, object: &Value) -> Result<Applied, Error> {
-        let done = |outcome, object| Applied { outcome, resource: api.resource().clone(), object };
+        let done = |outcome, object| Applied {
+            outcome,
+            resource: api.resource().clone(),
+            object,
+        };
         let wanted = with_last_applied(object);
         let Some(name) = object["metadata"]["name"].as_str() else {
-            return Ok(done(Outcome::Created, shown(api.create(&wanted, &self.params).await?)));
+            return Ok(done(
+                Outcome::Created,
+                shown(api.create(&wanted, &self.params).await?),
+            ));
         };
         let Some(live) = api.find(name).await? else {
-            return Ok(done(Outcome::Created, shown(api.create(&wanted, &self.params).await?)));
+            return Ok(done(
+                Outcome::Created,
+                shown(api.create(&wanted, &self.params).await?),
+            ));
         };
         let last = last_applied(&live).unwrap_or_else(|| json!({}));
         let Some(patch) = three_way(&last, &wanted, &live) else {
@@ -158,17 +185,26 @@ impl Applier {
         };
         let after = shown(api.patch(name, Patch::Merge(&patch), &self.params).await?);
         let same = after["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"];
-        let outcome = if same { Outcome::Unchanged } else { Outcome::Configured };
+        let outcome = if same {
+            Outcome::Unchanged
+        } else {
+            Outcome::Configured
+        };
         Ok(done(outcome, after))
     }
 
     fn is_fresh(&self, resource: &Resource) -> bool {
-        self.fresh.iter().any(|fresh| fresh.group == resource.group && fresh.kind == resource.kind)
+        self.fresh
+            .iter()
+            .any(|fresh| fresh.group == resource.group && fresh.kind == resource.kind)
     }
 
     /// Waits until objects of a definition can be written.
     async fn establish(&mut self, api: &Api, definition: &Value) -> Result<(), Failure> {
-        let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let name = definition["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         if self.params.dry_run {
             return Ok(());
         }
@@ -180,8 +216,12 @@ impl Applier {
                 return Err(failure.at(&name));
             }
             if started.elapsed() > ESTABLISH_TIMEOUT {
-                let text = format!("{name} is not established after {} s", ESTABLISH_TIMEOUT.as_secs());
-                return Err(Failure::failed(text).hint(format!("look at its conditions: skopos get crd {name} -o yaml")));
+                let text = format!(
+                    "{name} is not established after {} s",
+                    ESTABLISH_TIMEOUT.as_secs()
+                );
+                return Err(Failure::failed(text)
+                    .hint(format!("look at its conditions: skopos get crd {name} -o yaml")));
             }
             if !told && started.elapsed() > PATIENCE {
                 told = true;
@@ -191,20 +231,33 @@ impl Applier {
             live = api.get(&name).await?;
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        self.fresh.push(FreshKind { group: text(&live["spec"]["group"]), kind: text(&live["spec"]["names"]["kind"]) });
+        self.fresh.push(FreshKind {
+            group: text(&live["spec"]["group"]),
+            kind: text(&live["spec"]["names"]["kind"]),
+        });
         self.catalog = self.discover_with(&live, started + ESTABLISH_TIMEOUT).await?;
         Ok(())
     }
 
     /// Asks what the server serves until the definition is part of it.
-    async fn discover_with(&self, definition: &Value, deadline: tokio::time::Instant) -> Result<Catalog, Failure> {
+    async fn discover_with(
+        &self,
+        definition: &Value,
+        deadline: tokio::time::Instant,
+    ) -> Result<Catalog, Failure> {
         let spec = &definition["spec"];
         let served = |catalog: &Catalog| {
-            let wanted = spec["versions"].as_array().into_iter().flatten().filter(|v| v["served"] == true);
+            let wanted = spec["versions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|v| v["served"] == true);
             wanted.into_iter().all(|version| {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
-                catalog.by_plural(&group, &text(&version["name"]), &plural).is_some()
+                catalog
+                    .by_plural(&group, &text(&version["name"]), &plural)
+                    .is_some()
             })
         };
         loop {
@@ -227,11 +280,17 @@ fn shown(answer: Answer) -> Value {
 
 fn gvk(object: &Value) -> Result<GroupVersionKind, Failure> {
     let text = object["apiVersion"].as_str().unwrap_or_default();
-    let version: GroupVersion = text
-        .parse()
-        .map_err(|_| Failure::failed(format!("apiVersion \"{text}\" is neither VERSION nor GROUP/VERSION")))?;
+    let version: GroupVersion = text.parse().map_err(|_| {
+        Failure::failed(format!(
+            "apiVersion \"{text}\" is neither VERSION nor GROUP/VERSION"
+        ))
+    })?;
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-    Ok(GroupVersionKind { group: version.group, version: version.version, kind })
+    Ok(GroupVersionKind {
+        group: version.group,
+        version: version.version,
+        kind,
+    })
 }
 
 fn is_definition(resource: &Resource) -> bool {
@@ -239,7 +298,10 @@ fn is_definition(resource: &Resource) -> bool {
 }
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 fn is_established(definition: &Value) -> bool {
@@ -248,6 +310,8 @@ fn is_established(definition: &Value) -> bool {
 
 fn names_rejected(definition: &Value) -> Option<Failure> {
     let names = condition(definition, "NamesAccepted").filter(|condition| condition["status"] == "False")?;
-    let message = names["message"].as_str().unwrap_or("another definition has these names");
+    let message = names["message"]
+        .as_str()
+        .unwrap_or("another definition has these names");
     Some(Failure::failed(format!("its names were not accepted: {message}")).hint("choose other names"))
 }

@@ -84,8 +84,11 @@ mod tests {
     }
 
     fn resource() -> Resource {
-        let gvk =
-            GroupVersionKind { group: "myapps.example.com".into(), version: "v1".into(), kind: "Application".into() };
+        let gvk = GroupVersionKind {
+            group: "myapps.example.com".into(),
+            version: "v1".into(),
+            kind: "Application".into(),
+        };
         Resource::known(&gvk, "applications", true)
     }
 
@@ -107,7 +110,10 @@ mod tests {
 
     #[test]
     fn updated_object_shows_old_and_new() {
-        let seen = Seen::Updated { old: object(2, Some("nginx"), 7), new: object(3, None, 8) };
+        let seen = Seen::Updated {
+            old: object(2, Some("nginx"), 7),
+            new: object(3, None, 8),
+        };
         let expect = "\
 1970-01-01T00:00:00Z  updated  applications.myapps.example.com default/web  (version 8)
     - spec.image: \"nginx\"
@@ -118,7 +124,10 @@ mod tests {
 
     #[test]
     fn bookkeeping_alone_is_named_as_such() {
-        let seen = Seen::Updated { old: object(2, None, 7), new: object(2, None, 8) };
+        let seen = Seen::Updated {
+            old: object(2, None, 7),
+            new: object(2, None, 8),
+        };
         assert!(plain(&seen).ends_with("    (only bookkeeping fields changed)\n"));
     }
 
@@ -131,7 +140,10 @@ mod tests {
 
     #[test]
     fn machines_get_one_line_with_everything() {
-        let seen = Seen::Updated { old: object(2, None, 7), new: object(3, None, 8) };
+        let seen = Seen::Updated {
+            old: object(2, None, 7),
+            new: object(3, None, 8),
+        };
         let line = line(&seen, &resource(), Timestamp::UNIX_EPOCH);
         let value: Value = serde_json::from_str(&line).unwrap();
         assert!(!line.contains('\n'));
@@ -139,7 +151,15 @@ mod tests {
         assert_eq!(value["key"], "default/web");
         assert_eq!(value["resourceVersion"], "8");
         assert_eq!(value["object"]["spec"]["replicas"], 3);
-        let replicas = value["diff"].as_array().unwrap().iter().find(|d| d["path"] == "spec.replicas").unwrap();
-        assert_eq!((replicas["old"].as_i64(), replicas["new"].as_i64()), (Some(2), Some(3)));
+        let replicas = value["diff"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|d| d["path"] == "spec.replicas")
+            .unwrap();
+        assert_eq!(
+            (replicas["old"].as_i64(), replicas["new"].as_i64()),
+            (Some(2), Some(3))
+        );
     }
 }

@@ -63,7 +63,11 @@ impl Cli {
         };
         let filter = EnvFilter::try_from_env("SKOPOS_LOG").unwrap_or_else(|_| EnvFilter::new(level));
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_ansi(colour)
+            .init();
     }
 }
 
@@ -79,6 +83,11 @@ mod tests {
 
     #[test]
     fn help_documents_the_exit_codes() {
-        assert!(Cli::command().render_long_help().to_string().contains("no API server found"));
+        assert!(
+            Cli::command()
+                .render_long_help()
+                .to_string()
+                .contains("no API server found")
+        );
     }
 }

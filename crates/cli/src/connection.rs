@@ -39,17 +39,31 @@ pub(crate) struct Scope {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Select {
     /// Only objects with these labels, such as `tier=web,env in (a,b)`
-    #[arg(short = 'l', long = "selector", value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    #[arg(
+        short = 'l',
+        long = "selector",
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) labels: String,
     /// Only objects with these fields, such as `metadata.name=web`
-    #[arg(long = "field-selector", value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    #[arg(
+        long = "field-selector",
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) fields: String,
 }
 
 impl Connection {
     /// Uses this kubeconfig and nothing else.
     pub(crate) fn with_kubeconfig(path: PathBuf) -> Self {
-        Self { kubeconfig: Some(path), context: None }
+        Self {
+            kubeconfig: Some(path),
+            context: None,
+        }
     }
 
     /// Connects. Nothing is sent yet, so a server that is down is not noticed here.
@@ -72,7 +86,9 @@ impl Connection {
         let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         Sources {
             explicit: self.kubeconfig.clone(),
-            variable: std::env::split_paths(&variable).filter(|path| !path.as_os_str().is_empty()).collect(),
+            variable: std::env::split_paths(&variable)
+                .filter(|path| !path.as_os_str().is_empty())
+                .collect(),
             in_cluster: if in_pod { InCluster::Yes } else { InCluster::No },
             running: Some(RUNNING_KUBECONFIG.into()),
             home: std::env::home_dir().map(|home| home.join(".kube/config")),
@@ -87,6 +103,10 @@ impl Scope {
         if self.all_namespaces {
             return None;
         }
-        Some(self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()))
+        Some(
+            self.namespace
+                .clone()
+                .unwrap_or_else(|| client.default_namespace().to_owned()),
+        )
     }
 }

@@ -42,7 +42,11 @@ impl ControlPlane {
             credentials: settings.credentials,
         };
         let app = App::start(config).await.map_err(|error| not_started(&error))?;
-        Ok(Self { app, kubeconfig: settings.kubeconfig, in_memory })
+        Ok(Self {
+            app,
+            kubeconfig: settings.kubeconfig,
+            in_memory,
+        })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -70,7 +74,10 @@ fn cannot_create(dir: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn not_started(error: &StartError) -> Failure {
-    let failure = Failure::new(Code::NoStart, format!("the control plane did not start: {}", chain(error)));
+    let failure = Failure::new(
+        Code::NoStart,
+        format!("the control plane did not start: {}", chain(error)),
+    );
     match error {
         StartError::Listen { .. } => failure.hint("--listen 127.0.0.1:0 takes a free port"),
         StartError::DataDir { .. } | StartError::Kubeconfig(_) => {

@@ -77,7 +77,13 @@ fn whole(object: &Value, style: anstyle::Style, sign: char) -> String {
         top.remove("apiVersion");
         top.remove("kind");
     }
-    let keep = ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];
+    let keep = [
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+        "deletionTimestamp",
+    ];
     let metadata: Map<String, Value> = shown["metadata"]
         .as_object()
         .into_iter()
@@ -100,8 +106,14 @@ fn fields(out: &mut String, style: anstyle::Style, sign: char, path: &str, value
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (name, value) in map {
-                let simple = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-                let inner = if simple { format!("{path}.{name}") } else { format!("{path}[{name}]") };
+                let simple = name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+                let inner = if simple {
+                    format!("{path}.{name}")
+                } else {
+                    format!("{path}[{name}]")
+                };
                 fields(out, style, sign, &inner, value);
             }
         }

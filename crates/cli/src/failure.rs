@@ -40,7 +40,11 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None }
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn failed(message: impl Into<String>) -> Self {
@@ -110,10 +114,11 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match &error {
-            Error::Unreachable { .. } => Self::new(Code::NoConnection, chain(&error)).hint(
-                "is the server running? `skopos up` starts one here; --kubeconfig chooses another",
-            ),
-            Error::TimedOut { .. } => Self::failed(chain(&error)).hint("the server is slow or stuck; try again"),
+            Error::Unreachable { .. } => Self::new(Code::NoConnection, chain(&error))
+                .hint("is the server running? `skopos up` starts one here; --kubeconfig chooses another"),
+            Error::TimedOut { .. } => {
+                Self::failed(chain(&error)).hint("the server is slow or stuck; try again")
+            }
             Error::Refused(status) => {
                 let failure = Self::failed(format!("{} ({})", status.message, status.reason));
                 match refusal_hint(status.code) {
@@ -128,7 +133,9 @@ impl From<Error> for Failure {
 
 fn refusal_hint(code: u16) -> Option<&'static str> {
     match code {
-        401 => Some("the credentials are not valid for this server; is the kubeconfig of another server in use?"),
+        401 => {
+            Some("the credentials are not valid for this server; is the kubeconfig of another server in use?")
+        }
         403 => Some("this user may not do that; ask for the right, or use another context (--context)"),
         409 => Some("someone else changed it at the same time; try again"),
         429 | 503 => Some("the server is busy; try again in a moment"),
@@ -150,7 +157,8 @@ impl From<ConnectError> for Failure {
 
 impl From<UnknownResource> for Failure {
     fn from(error: UnknownResource) -> Self {
-        Self::failed(error.to_string()).hint("is the CustomResourceDefinition installed? `skopos get crd` lists them")
+        Self::failed(error.to_string())
+            .hint("is the CustomResourceDefinition installed? `skopos get crd` lists them")
     }
 }
 

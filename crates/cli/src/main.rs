@@ -35,7 +35,9 @@ fn main() -> ExitCode {
         }
     };
     for flag in unknown {
-        terminal::warn(&format!("{flag} is a flag of kube-apiserver that has no meaning here; ignored"));
+        terminal::warn(&format!(
+            "{flag} is a flag of kube-apiserver that has no meaning here; ignored"
+        ));
     }
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,

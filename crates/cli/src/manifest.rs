@@ -67,7 +67,9 @@ fn files(input: &Path, recursive: bool) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn walk(dir: &Path, recursive: bool, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    let mut entries: Vec<PathBuf> = std::fs::read_dir(dir)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(dir)?
+        .map(|e| e.map(|e| e.path()))
+        .collect::<Result<_, _>>()?;
     entries.sort();
     for path in entries {
         // A link to a directory is not followed, so there are no endless circles.
@@ -75,7 +77,10 @@ fn walk(dir: &Path, recursive: bool, found: &mut Vec<PathBuf>) -> std::io::Resul
             if recursive {
                 walk(&path, recursive, found)?;
             }
-        } else if matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json")) {
+        } else if matches!(
+            path.extension().and_then(|e| e.to_str()),
+            Some("yaml" | "yml" | "json")
+        ) {
             found.push(path);
         }
     }
@@ -83,11 +88,17 @@ fn walk(dir: &Path, recursive: bool, found: &mut Vec<PathBuf>) -> std::io::Resul
 }
 
 fn read_file(path: &Path) -> Vec<Result<Manifest, Failure>> {
-    let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+    let name = if path == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    };
     match bytes(path) {
         Ok(bytes) => parse(&name, &bytes),
         Err(error) => {
-            vec![Err(Failure::failed(format!("cannot read {name}: {error}")).hint("check the path after -f"))]
+            vec![Err(
+                Failure::failed(format!("cannot read {name}: {error}")).hint("check the path after -f")
+            )]
         }
     }
 }
@@ -95,12 +106,19 @@ fn read_file(path: &Path) -> Vec<Result<Manifest, Failure>> {
 fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut all = Vec::new();
     let n = if path == Path::new("-") {
-        std::io::stdin().lock().take(MAX_FILE_BYTES + 1).read_to_end(&mut all)?
+        std::io::stdin()
+            .lock()
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut all)?
     } else {
-        std::fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut all)?
+        std::fs::File::open(path)?
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut all)?
     };
     if n as u64 > MAX_FILE_BYTES {
-        return Err(std::io::Error::other(format!("larger than {MAX_FILE_BYTES} bytes")));
+        return Err(std::io::Error::other(format!(
+            "larger than {MAX_FILE_BYTES} bytes"
+        )));
     }
     Ok(all)
 }
@@ -108,12 +126,18 @@ fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
 /// Parses a file of one or more documents; lists are taken apart.
 pub(crate) fn parse(file: &str, bytes: &[u8]) -> Vec<Result<Manifest, Failure>> {
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return vec![Err(Failure::failed(format!("{file} is not UTF-8 text")).hint("save it as UTF-8"))];
+        return vec![Err(
+            Failure::failed(format!("{file} is not UTF-8 text")).hint("save it as UTF-8")
+        )];
     };
     let mut all = Vec::new();
     let mut number = 0;
     for (line, document) in documents(text) {
-        let place = Place { file: file.to_owned(), number: number + 1, line };
+        let place = Place {
+            file: file.to_owned(),
+            number: number + 1,
+            line,
+        };
         match decode(document, line) {
             Ok(Value::Null) => continue,
             Ok(object) => expand(&place, object, &mut all),
@@ -122,7 +146,9 @@ pub(crate) fn parse(file: &str, bytes: &[u8]) -> Vec<Result<Manifest, Failure>> 
         number += 1;
     }
     if all.is_empty() {
-        all.push(Err(Failure::failed(format!("{file} holds no objects")).hint("is it the right file?")));
+        all.push(Err(
+            Failure::failed(format!("{file} holds no objects")).hint("is it the right file?")
+        ));
     }
     all
 }
@@ -149,7 +175,10 @@ fn documents(text: &str) -> Vec<(usize, &str)> {
     }
     parts.push((start_line, &text[start..]));
     parts.retain_mut(|(line, part)| {
-        let skipped = part.lines().take_while(|l| l.trim().is_empty() || l.trim_start().starts_with('#')).count();
+        let skipped = part
+            .lines()
+            .take_while(|l| l.trim().is_empty() || l.trim_start().starts_with('#'))
+            .count();
         *line += skipped;
         skipped < part.lines().count()
     });
@@ -164,10 +193,12 @@ fn decode(document: &str, first_content_line: usize) -> Result<Value, String> {
         .collect::<String>();
     let padded = format!("{}{content}", "\n".repeat(first_content_line - 1));
     let decoded = if content.trim_start().starts_with('{') {
-        json::decode(padded.as_bytes()).map_err(|error| error.to_string()).or_else(|error| {
-            // Flow YAML also begins with a brace.
-            yaml::decode(padded.as_bytes()).map_err(|_| error)
-        })
+        json::decode(padded.as_bytes())
+            .map_err(|error| error.to_string())
+            .or_else(|error| {
+                // Flow YAML also begins with a brace.
+                yaml::decode(padded.as_bytes()).map_err(|_| error)
+            })
     } else {
         yaml::decode(padded.as_bytes()).map_err(|error| error.to_string())
     }?;
@@ -178,7 +209,8 @@ fn decode(document: &str, first_content_line: usize) -> Result<Value, String> {
 }
 
 fn expand(place: &Place, object: Value, all: &mut Vec<Result<Manifest, Failure>>) {
-    let is_list = object["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) && object["items"].is_array();
+    let is_list =
+        object["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) && object["items"].is_array();
     if is_list {
         for item in object["items"].as_array().into_iter().flatten() {
             all.push(check(place, item.clone()));
@@ -196,14 +228,19 @@ fn check(place: &Place, object: Value) -> Result<Manifest, Failure> {
     } else if object["kind"].as_str().is_none_or(str::is_empty) {
         Some("kind is missing")
     } else if object["metadata"]["name"].as_str().is_none_or(str::is_empty)
-        && object["metadata"]["generateName"].as_str().is_none_or(str::is_empty)
+        && object["metadata"]["generateName"]
+            .as_str()
+            .is_none_or(str::is_empty)
     {
         Some("metadata.name is missing")
     } else {
         None
     };
     match problem {
-        None => Ok(Manifest { place: place.clone(), object }),
+        None => Ok(Manifest {
+            place: place.clone(),
+            object,
+        }),
         Some(problem) => {
             let hint = "every object needs apiVersion, kind and metadata.name";
             Err(Failure::failed(format!("{place}: {problem}")).hint(hint))
@@ -219,7 +256,12 @@ mod tests {
         let got: Vec<String> = parse("f.yaml", text.as_bytes())
             .into_iter()
             .map(|read| match read {
-                Ok(m) => format!("{} {}@{}", m.place.number, m.object["metadata"]["name"].as_str().unwrap(), m.place.line),
+                Ok(m) => format!(
+                    "{} {}@{}",
+                    m.place.number,
+                    m.object["metadata"]["name"].as_str().unwrap(),
+                    m.place.line
+                ),
                 Err(failure) => failure.message,
             })
             .collect();
@@ -232,7 +274,10 @@ mod tests {
     fn documents_keep_their_number_and_line() {
         check_file(A, &["1 a@1"]);
         check_file(&format!("# head\n---\n{A}---\n\n{A}"), &["1 a@3", "2 a@8"]);
-        check_file(&format!("{A}--- # note\n# only a comment\n---\n{A}"), &["1 a@1", "2 a@7"]);
+        check_file(
+            &format!("{A}--- # note\n# only a comment\n---\n{A}"),
+            &["1 a@1", "2 a@7"],
+        );
     }
 
     #[test]
@@ -244,8 +289,14 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_place() {
-        check_file("kind: A\nmetadata: {name: a}", &["f.yaml, document 1 (line 1): apiVersion is missing"]);
-        check_file(&format!("{A}---\n- 1\n"), &["1 a@1", "f.yaml, document 2 (line 5): this is not an object"]);
+        check_file(
+            "kind: A\nmetadata: {name: a}",
+            &["f.yaml, document 1 (line 1): apiVersion is missing"],
+        );
+        check_file(
+            &format!("{A}---\n- 1\n"),
+            &["1 a@1", "f.yaml, document 2 (line 5): this is not an object"],
+        );
         check_file("# nothing\n", &["f.yaml holds no objects"]);
     }
 

@@ -8,7 +8,10 @@ pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-config
 /// Returns the object with the annotation that remembers it.
 pub(crate) fn with_last_applied(object: &Value) -> Value {
     let mut remembered = object.clone();
-    if let Some(annotations) = remembered.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+    if let Some(annotations) = remembered
+        .pointer_mut("/metadata/annotations")
+        .and_then(Value::as_object_mut)
+    {
         annotations.remove(LAST_APPLIED);
     }
     // kubectl writes an empty map where there is none; without it the next `kubectl apply` would see a change.
@@ -21,7 +24,9 @@ pub(crate) fn with_last_applied(object: &Value) -> Value {
 }
 
 fn ensure_annotations(object: &mut Value) {
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
     let annotations = metadata.entry("annotations").or_insert(Value::Null);
     if annotations.is_null() {
         *annotations = Value::Object(Map::new());
@@ -45,7 +50,11 @@ pub(crate) fn three_way(last: &Value, wanted: &Value, live: &Value) -> Option<Va
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-fn objects(last: &Map<String, Value>, wanted: &Map<String, Value>, live: &Map<String, Value>) -> Map<String, Value> {
+fn objects(
+    last: &Map<String, Value>,
+    wanted: &Map<String, Value>,
+    live: &Map<String, Value>,
+) -> Map<String, Value> {
     let empty = Map::new();
     let mut patch = Map::new();
     for (name, want) in wanted.iter().filter(|(_, want)| !want.is_null()) {
@@ -84,33 +93,83 @@ mod tests {
 
     #[test]
     fn changes_and_additions_are_sent() {
-        check([json!({"a": 1}), json!({"a": 2, "b": 3}), json!({"a": 1}), json!({"a": 2, "b": 3})]);
-        check([json!({}), json!({"s": {"x": 1}}), json!({"s": {"y": 2}}), json!({"s": {"x": 1}})]);
+        check([
+            json!({"a": 1}),
+            json!({"a": 2, "b": 3}),
+            json!({"a": 1}),
+            json!({"a": 2, "b": 3}),
+        ]);
+        check([
+            json!({}),
+            json!({"s": {"x": 1}}),
+            json!({"s": {"y": 2}}),
+            json!({"s": {"x": 1}}),
+        ]);
     }
 
     #[test]
     fn what_is_no_longer_wanted_is_removed() {
-        check([json!({"a": 1, "b": 1}), json!({"a": 1}), json!({"a": 1, "b": 1}), json!({"b": null})]);
-        check([json!({"s": {"x": 1}}), json!({"s": {}}), json!({"s": {"x": 1, "y": 2}}), json!({"s": {"x": null}})]);
-        check([json!({"s": {"x": 1}}), json!({}), json!({"s": {"x": 1, "y": 2}}), json!({"s": null})]);
-        check([json!({"a": 1}), json!({"a": null}), json!({"a": 1}), json!({"a": null})]);
+        check([
+            json!({"a": 1, "b": 1}),
+            json!({"a": 1}),
+            json!({"a": 1, "b": 1}),
+            json!({"b": null}),
+        ]);
+        check([
+            json!({"s": {"x": 1}}),
+            json!({"s": {}}),
+            json!({"s": {"x": 1, "y": 2}}),
+            json!({"s": {"x": null}}),
+        ]);
+        check([
+            json!({"s": {"x": 1}}),
+            json!({}),
+            json!({"s": {"x": 1, "y": 2}}),
+            json!({"s": null}),
+        ]);
+        check([
+            json!({"a": 1}),
+            json!({"a": null}),
+            json!({"a": 1}),
+            json!({"a": null}),
+        ]);
     }
 
     #[test]
     fn what_others_set_is_left_alone() {
-        check([json!({"a": 1}), json!({"a": 1}), json!({"a": 1, "status": {"ready": true}}), Value::Null]);
+        check([
+            json!({"a": 1}),
+            json!({"a": 1}),
+            json!({"a": 1, "status": {"ready": true}}),
+            Value::Null,
+        ]);
     }
 
     #[test]
     fn what_others_changed_is_set_back() {
         check([json!({"a": 1}), json!({"a": 1}), json!({"a": 9}), json!({"a": 1})]);
-        check([json!({"a": {"b": 1}}), json!({"a": {"b": 1}}), json!({"a": "text"}), json!({"a": {"b": 1}})]);
+        check([
+            json!({"a": {"b": 1}}),
+            json!({"a": {"b": 1}}),
+            json!({"a": "text"}),
+            json!({"a": {"b": 1}}),
+        ]);
     }
 
     #[test]
     fn lists_are_replaced_whole() {
-        check([json!({"l": [1, 2]}), json!({"l": [1]}), json!({"l": [1, 2]}), json!({"l": [1]})]);
-        check([json!({"l": [1]}), json!({"l": [1]}), json!({"l": [1]}), Value::Null]);
+        check([
+            json!({"l": [1, 2]}),
+            json!({"l": [1]}),
+            json!({"l": [1, 2]}),
+            json!({"l": [1]}),
+        ]);
+        check([
+            json!({"l": [1]}),
+            json!({"l": [1]}),
+            json!({"l": [1]}),
+            Value::Null,
+        ]);
     }
 
     #[test]
@@ -130,7 +189,10 @@ mod tests {
 
     #[test]
     fn unreadable_annotation_counts_as_none() {
-        assert_eq!(last_applied(&json!({"metadata": {"annotations": {LAST_APPLIED: "{"}}})), None);
+        assert_eq!(
+            last_applied(&json!({"metadata": {"annotations": {LAST_APPLIED: "{"}}})),
+            None
+        );
         assert_eq!(last_applied(&json!({})), None);
     }
 }

@@ -61,8 +61,17 @@ impl Mirror {
             self.objects = fresh;
             return self.objects.values().cloned().map(Seen::Existing).collect();
         }
-        let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !fresh.contains_key(key)).cloned().collect();
-        let mut seen: Vec<Seen> = gone.iter().filter_map(|key| self.objects.remove(key)).map(Seen::Deleted).collect();
+        let gone: Vec<ObjectKey> = self
+            .objects
+            .keys()
+            .filter(|key| !fresh.contains_key(key))
+            .cloned()
+            .collect();
+        let mut seen: Vec<Seen> = gone
+            .iter()
+            .filter_map(|key| self.objects.remove(key))
+            .map(Seen::Deleted)
+            .collect();
         for object in fresh.into_values() {
             seen.extend(self.apply(object));
         }
@@ -96,7 +105,9 @@ mod tests {
         for (name, uid, version) in objects {
             seen.extend(mirror.take(Follow::Item(object(name, uid, *version))));
         }
-        seen.extend(mirror.take(Follow::Listed { resource_version: "9".into() }));
+        seen.extend(mirror.take(Follow::Listed {
+            resource_version: "9".into(),
+        }));
         text(&seen)
     }
 
@@ -120,8 +131,14 @@ mod tests {
     #[test]
     fn relist_reports_what_happened_in_the_hole() {
         let mut mirror = Mirror::default();
-        list(&mut mirror, &[("a", "1", 1), ("b", "2", 2), ("c", "3", 3), ("d", "4", 4)]);
-        let relist = list(&mut mirror, &[("a", "1", 1), ("b", "2", 7), ("d", "5", 8), ("e", "6", 9)]);
+        list(
+            &mut mirror,
+            &[("a", "1", 1), ("b", "2", 2), ("c", "3", 3), ("d", "4", 4)],
+        );
+        let relist = list(
+            &mut mirror,
+            &[("a", "1", 1), ("b", "2", 7), ("d", "5", 8), ("e", "6", 9)],
+        );
         assert_eq!(relist, "-c ~b -d +d +e");
     }
 

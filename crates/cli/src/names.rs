@@ -15,9 +15,15 @@ pub(crate) struct Target {
 /// Parses the words after a command.
 pub(crate) fn targets(words: &[String]) -> Result<Vec<Target>, Failure> {
     match words {
-        [] => Err(Failure::usage("which resource? Write a type such as `applications`, and names if you like")),
+        [] => Err(Failure::usage(
+            "which resource? Write a type such as `applications`, and names if you like",
+        )),
         [first, ..] if first.contains('/') => by_slash(words),
-        [types] => Ok(types.split(',').filter(|w| !w.is_empty()).map(|w| target(w, &[])).collect()),
+        [types] => Ok(types
+            .split(',')
+            .filter(|w| !w.is_empty())
+            .map(|w| target(w, &[]))
+            .collect()),
         [kind, names @ ..] => by_space(kind, names),
     }
 }
@@ -27,21 +33,30 @@ pub(crate) fn resolve<'a>(catalog: &'a Catalog, word: &str) -> Result<&'a Resour
     let found = catalog.resolve(word)?;
     if let Some(also) = found.also {
         let (chosen, other) = (found.resource.group_resource(), also.group_resource());
-        terminal::note(&format!("note: \"{word}\" means {chosen} here; write {other} for the other"));
+        terminal::note(&format!(
+            "note: \"{word}\" means {chosen} here; write {other} for the other"
+        ));
     }
     Ok(found.resource)
 }
 
 fn target(word: &str, names: &[String]) -> Target {
-    Target { word: word.to_owned(), names: names.to_vec() }
+    Target {
+        word: word.to_owned(),
+        names: names.to_vec(),
+    }
 }
 
 fn by_space(kind: &str, names: &[String]) -> Result<Vec<Target>, Failure> {
     if let Some(mixed) = names.iter().find(|name| name.contains('/')) {
-        return Err(Failure::usage(format!("\"{mixed}\": write either `TYPE NAME…` or `TYPE/NAME…`, not both")));
+        return Err(Failure::usage(format!(
+            "\"{mixed}\": write either `TYPE NAME…` or `TYPE/NAME…`, not both"
+        )));
     }
     if kind.contains(',') {
-        return Err(Failure::usage("names can only follow one type; write `TYPE/NAME TYPE/NAME`"));
+        return Err(Failure::usage(
+            "names can only follow one type; write `TYPE/NAME TYPE/NAME`",
+        ));
     }
     Ok(vec![target(kind, names)])
 }
@@ -69,7 +84,10 @@ mod tests {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let got = match targets(&words) {
             Ok(targets) => {
-                let all: Vec<String> = targets.iter().map(|t| format!("{}:{}", t.word, t.names.join(","))).collect();
+                let all: Vec<String> = targets
+                    .iter()
+                    .map(|t| format!("{}:{}", t.word, t.names.join(",")))
+                    .collect();
                 all.join(" ")
             }
             Err(failure) => failure.message,
@@ -88,7 +106,13 @@ mod tests {
     #[test]
     fn refuses_mixed_forms() {
         check("app/a b", "\"b\" is not of the form TYPE/NAME");
-        check("app a po/b", "\"po/b\": write either `TYPE NAME…` or `TYPE/NAME…`, not both");
-        check("app,po a", "names can only follow one type; write `TYPE/NAME TYPE/NAME`");
+        check(
+            "app a po/b",
+            "\"po/b\": write either `TYPE NAME…` or `TYPE/NAME…`, not both",
+        );
+        check(
+            "app,po a",
+            "names can only follow one type; write `TYPE/NAME TYPE/NAME`",
+        );
     }
 }

@@ -9,7 +9,15 @@ use std::path::Path;
 use support::{Running, examples, run, run_with, skopos, skopos_as, up, up_in_memory};
 
 fn install(dir: &Path) {
-    run(dir, &["apply", "-f", examples().join("application-crd.yaml").to_str().unwrap()]).ok();
+    run(
+        dir,
+        &[
+            "apply",
+            "-f",
+            examples().join("application-crd.yaml").to_str().unwrap(),
+        ],
+    )
+    .ok();
 }
 
 fn application(name: &str, replicas: u32) -> String {
@@ -38,9 +46,16 @@ fn up_says_one_line_and_stops_on_sigterm() {
 fn up_on_a_taken_port_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let (_server, address) = up(dir.path(), &["--in-memory", "--listen", "127.0.0.1:0"]);
-    let done = run(dir.path(), &["up", "--in-memory", "--listen", &address, "--data-dir", "other"]);
+    let done = run(
+        dir.path(),
+        &["up", "--in-memory", "--listen", &address, "--data-dir", "other"],
+    );
     assert_eq!(done.code, 4, "{done:?}");
-    assert!(done.err.contains(&address) && done.err.contains("--listen 127.0.0.1:0"), "{}", done.err);
+    assert!(
+        done.err.contains(&address) && done.err.contains("--listen 127.0.0.1:0"),
+        "{}",
+        done.err
+    );
 }
 
 #[test]
@@ -50,13 +65,32 @@ fn apply_creates_then_leaves_alone_then_configures() {
     let examples = examples();
     let files = ["apply", "-f", examples.to_str().unwrap()];
     let first = run(dir.path(), &files).ok();
-    assert!(first.contains("customresourcedefinition.apiextensions.k8s.io/applications.myapps.example.com created\n"));
-    assert!(first.contains("application.myapps.example.com/shop created\n"), "{first}");
-    assert!(first.contains("apiendpoint.example.com/my-first-endpoint created\n"), "{first}");
+    assert!(
+        first.contains(
+            "customresourcedefinition.apiextensions.k8s.io/applications.myapps.example.com created\n"
+        )
+    );
+    assert!(
+        first.contains("application.myapps.example.com/shop created\n"),
+        "{first}"
+    );
+    assert!(
+        first.contains("apiendpoint.example.com/my-first-endpoint created\n"),
+        "{first}"
+    );
     let second = run(dir.path(), &files).ok();
-    assert!(second.lines().all(|line| line.ends_with(" unchanged")), "{second}");
-    assert_eq!(apply(dir.path(), "web", 1), "application.myapps.example.com/web created\n");
-    assert_eq!(apply(dir.path(), "web", 2), "application.myapps.example.com/web configured\n");
+    assert!(
+        second.lines().all(|line| line.ends_with(" unchanged")),
+        "{second}"
+    );
+    assert_eq!(
+        apply(dir.path(), "web", 1),
+        "application.myapps.example.com/web created\n"
+    );
+    assert_eq!(
+        apply(dir.path(), "web", 2),
+        "application.myapps.example.com/web configured\n"
+    );
 }
 
 #[test]
@@ -70,8 +104,14 @@ fn apply_removes_what_is_no_longer_in_the_file_and_keeps_what_others_set() {
     let without = with.replace(", labels: {a: x}", "").replace(", memory: 1Mi", "");
     run_with(dir.path(), &["apply", "-f", "-"], &without).ok();
     let yaml = run(dir.path(), &["get", "app", "web", "-o", "yaml"]).ok();
-    assert!(yaml.contains("cpu: 1\n") && yaml.contains("replicas: 1\n"), "{yaml}");
-    assert!(!yaml.contains("memory: 1Mi") && !yaml.contains("  labels:\n"), "{yaml}");
+    assert!(
+        yaml.contains("cpu: 1\n") && yaml.contains("replicas: 1\n"),
+        "{yaml}"
+    );
+    assert!(
+        !yaml.contains("memory: 1Mi") && !yaml.contains("  labels:\n"),
+        "{yaml}"
+    );
 }
 
 #[test]
@@ -103,16 +143,41 @@ fn get_shows_tables_and_documents() {
     install(dir.path());
     apply(dir.path(), "web", 3);
     let table = run(dir.path(), &["get", "applications"]).ok();
-    assert!(table.starts_with("NAME   IMAGE   REPLICAS   PHASE   AGE\nweb    nginx   3 "), "{table}");
-    let all = run(dir.path(), &["get", "Application", "-A", "-o", "wide", "--no-headers"]).ok();
+    assert!(
+        table.starts_with("NAME   IMAGE   REPLICAS   PHASE   AGE\nweb    nginx   3 "),
+        "{table}"
+    );
+    let all = run(
+        dir.path(),
+        &["get", "Application", "-A", "-o", "wide", "--no-headers"],
+    )
+    .ok();
     assert!(all.starts_with("default   web   nginx   3 "), "{all}");
-    assert_eq!(run(dir.path(), &["get", "app", "-o", "name"]).ok(), "application.myapps.example.com/web\n");
-    let json: serde_json::Value = serde_json::from_str(&run(dir.path(), &["get", "app", "-o", "json"]).ok()).unwrap();
+    assert_eq!(
+        run(dir.path(), &["get", "app", "-o", "name"]).ok(),
+        "application.myapps.example.com/web\n"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&run(dir.path(), &["get", "app", "-o", "json"]).ok()).unwrap();
     assert_eq!(json["items"][0]["spec"]["replicas"], 3);
     assert!(json["items"][0]["metadata"]["managedFields"].is_null());
     let none = run(dir.path(), &["get", "app", "-l", "tier=none"]);
-    assert_eq!((none.code, none.err.as_str()), (0, "No resources found in default namespace.\n"));
-    let picked = run(dir.path(), &["get", "app", "--field-selector", "metadata.name=web", "-o", "name"]).ok();
+    assert_eq!(
+        (none.code, none.err.as_str()),
+        (0, "No resources found in default namespace.\n")
+    );
+    let picked = run(
+        dir.path(),
+        &[
+            "get",
+            "app",
+            "--field-selector",
+            "metadata.name=web",
+            "-o",
+            "name",
+        ],
+    )
+    .ok();
     assert_eq!(picked, "application.myapps.example.com/web\n");
 }
 
@@ -121,7 +186,13 @@ fn exit_codes_tell_usage_from_refusal_from_no_server() {
     let dir = tempfile::tempdir().unwrap();
     let nobody = run(dir.path(), &["get", "pods"]);
     assert_eq!(nobody.code, 3, "{nobody:?}");
-    for place in ["--kubeconfig", "KUBECONFIG", "in-cluster", ".skopos/kubeconfig", "hint: "] {
+    for place in [
+        "--kubeconfig",
+        "KUBECONFIG",
+        "in-cluster",
+        ".skopos/kubeconfig",
+        "hint: ",
+    ] {
         assert!(nobody.err.contains(place), "{place} missing in {}", nobody.err);
     }
     assert_eq!(run(dir.path(), &["get"]).code, 2);
@@ -132,7 +203,11 @@ fn exit_codes_tell_usage_from_refusal_from_no_server() {
     assert!(typo.err.contains("did you mean namespaces?"), "{}", typo.err);
     let missing = run(dir.path(), &["get", "ns", "nope"]);
     assert_eq!(missing.code, 1);
-    assert!(missing.err.contains("namespaces \"nope\" not found"), "{}", missing.err);
+    assert!(
+        missing.err.contains("namespaces \"nope\" not found"),
+        "{}",
+        missing.err
+    );
 }
 
 #[test]
@@ -144,10 +219,16 @@ fn delete_removes_by_name_selector_and_file() {
         apply(dir.path(), name, 1);
     }
     let named = run(dir.path(), &["delete", "app/a"]).ok();
-    assert_eq!(named, "application.myapps.example.com \"a\" deleted from default namespace\n");
+    assert_eq!(
+        named,
+        "application.myapps.example.com \"a\" deleted from default namespace\n"
+    );
     let again = run(dir.path(), &["delete", "app", "a"]);
     assert_eq!(again.code, 1, "{again:?}");
-    assert_eq!(run(dir.path(), &["delete", "app", "a", "--ignore-not-found"]).code, 0);
+    assert_eq!(
+        run(dir.path(), &["delete", "app", "a", "--ignore-not-found"]).code,
+        0
+    );
     assert_eq!(run(dir.path(), &["delete", "app"]).code, 2);
     run_with(dir.path(), &["delete", "-f", "-"], &application("b", 1)).ok();
     run(dir.path(), &["delete", "app", "--all"]).ok();
@@ -160,18 +241,32 @@ fn watch_reports_each_change_with_its_difference() {
     let _server = up_in_memory(dir.path());
     install(dir.path());
     let mut watch = Running::start(skopos(dir.path()).args(["watch", "app", "-o", "json", "--count", "3"]));
-    watch.errors.find("watching applications.myapps.example.com: 0 now");
+    watch
+        .errors
+        .find("watching applications.myapps.example.com: 0 now");
     apply(dir.path(), "web", 2);
     apply(dir.path(), "web", 5);
     run(dir.path(), &["delete", "app", "web"]).ok();
     assert_eq!(watch.wait(), 0);
-    let seen: Vec<serde_json::Value> =
-        watch.lines.rest().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen: Vec<serde_json::Value> = watch
+        .lines
+        .rest()
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let ops: Vec<&str> = seen.iter().map(|change| change["op"].as_str().unwrap()).collect();
     assert_eq!(ops, ["created", "updated", "deleted"]);
     assert!(seen.iter().all(|change| change["key"] == "default/web"));
-    let replicas = seen[1]["diff"].as_array().unwrap().iter().find(|d| d["path"] == "spec.replicas").unwrap();
-    assert_eq!((replicas["old"].as_i64(), replicas["new"].as_i64()), (Some(2), Some(5)));
+    let replicas = seen[1]["diff"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|d| d["path"] == "spec.replicas")
+        .unwrap();
+    assert_eq!(
+        (replicas["old"].as_i64(), replicas["new"].as_i64()),
+        (Some(2), Some(5))
+    );
     assert_eq!(seen[2]["object"]["spec"]["replicas"], 5);
 }
 
@@ -204,9 +299,13 @@ fn watch_reports_what_vanished_with_a_server_in_memory() {
     server.wait();
     let _server = up(dir.path(), &["--in-memory", "--listen", &address]).0;
     install(dir.path());
-    watch.lines.find("deleted  applications.myapps.example.com default/old");
+    watch
+        .lines
+        .find("deleted  applications.myapps.example.com default/old");
     apply(dir.path(), "new", 1);
-    watch.lines.find("created  applications.myapps.example.com default/new");
+    watch
+        .lines
+        .find("created  applications.myapps.example.com default/new");
 }
 
 #[test]
@@ -236,7 +335,8 @@ fn demo_stays_until_it_is_interrupted() {
     demo.lines.find("Ctrl-C ends the demo");
     assert!(run(dir.path(), &["get", "app"]).ok().contains("shop"));
     run(dir.path(), &["delete", "app", "shop"]).ok();
-    demo.lines.find("deleted  applications.myapps.example.com default/shop");
+    demo.lines
+        .find("deleted  applications.myapps.example.com default/shop");
     demo.signal("INT");
     assert_eq!(demo.wait(), 0);
 }
@@ -252,7 +352,10 @@ fn answers_to_kube_apiserver_and_etcd_as_envtest_starts_them() {
     let (apiserver, etcd) = (link("kube-apiserver"), link("etcd"));
     let help = skopos_as(&apiserver, dir.path()).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    assert!(help.contains("--secure-port") && !help.contains("--insecure-port"), "{help}");
+    assert!(
+        help.contains("--secure-port") && !help.contains("--insecure-port"),
+        "{help}"
+    );
     let mut store = Running::start(
         skopos_as(&etcd, dir.path()).args(["--data-dir=x", "--listen-client-urls=http://127.0.0.1:0"]),
     );
@@ -269,9 +372,18 @@ fn answers_to_kube_apiserver_and_etcd_as_envtest_starts_them() {
         "--some-new-flag=1",
     ]));
     server.errors.find("--some-new-flag");
-    assert!(server.lines.next().starts_with("skopos apiserver is ready at https://127.0.0.1:"));
+    assert!(
+        server
+            .lines
+            .next()
+            .starts_with("skopos apiserver is ready at https://127.0.0.1:")
+    );
     let kubeconfig = dir.path().join("certs/kubeconfig");
-    run(dir.path(), &["get", "ns", "--kubeconfig", kubeconfig.to_str().unwrap()]).ok();
+    run(
+        dir.path(),
+        &["get", "ns", "--kubeconfig", kubeconfig.to_str().unwrap()],
+    )
+    .ok();
     server.signal("TERM");
     assert_eq!(server.wait(), 0);
 }
@@ -279,7 +391,8 @@ fn answers_to_kube_apiserver_and_etcd_as_envtest_starts_them() {
 #[test]
 fn version_and_completion_need_no_server() {
     let dir = tempfile::tempdir().unwrap();
-    let version: serde_json::Value = serde_json::from_str(&run(dir.path(), &["version", "-o", "json"]).ok()).unwrap();
+    let version: serde_json::Value =
+        serde_json::from_str(&run(dir.path(), &["version", "-o", "json"]).ok()).unwrap();
     assert_eq!(version["client"]["version"], env!("CARGO_PKG_VERSION"));
     assert!(run(dir.path(), &["completion", "bash"]).ok().contains("skopos"));
 }

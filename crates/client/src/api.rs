@@ -77,19 +77,30 @@ pub enum Propagation {
 impl Api {
     /// Addresses a resource over all namespaces, or a cluster-scoped one.
     pub fn all(client: &Client, resource: &Resource) -> Self {
-        Self { client: client.clone(), resource: resource.clone(), namespace: None }
+        Self {
+            client: client.clone(),
+            resource: resource.clone(),
+            namespace: None,
+        }
     }
 
     /// Addresses a resource in one namespace. A cluster-scoped resource has none, and the name is ignored.
     pub fn namespaced(client: &Client, resource: &Resource, namespace: &str) -> Self {
         let namespace = resource.namespaced.then(|| namespace.to_owned());
-        Self { client: client.clone(), resource: resource.clone(), namespace }
+        Self {
+            client: client.clone(),
+            resource: resource.clone(),
+            namespace,
+        }
     }
 
     /// Addresses the same resource over another connection.
     #[must_use]
     pub fn with_client(&self, client: &Client) -> Self {
-        Self { client: client.clone(), ..self.clone() }
+        Self {
+            client: client.clone(),
+            ..self.clone()
+        }
     }
 
     /// Returns the resource.
@@ -165,13 +176,16 @@ impl Api {
         object: &Value,
         params: &WriteParams,
     ) -> Result<Answer, Error> {
-        let call = Call::new(Method::PUT, self.object(name, Some(subresource))).body(JSON, object.to_string());
+        let call =
+            Call::new(Method::PUT, self.object(name, Some(subresource))).body(JSON, object.to_string());
         self.client.call(&params.to_call(call)).await
     }
 
     /// Changes parts of an object.
     pub async fn patch(&self, name: &str, patch: Patch<'_>, params: &WriteParams) -> Result<Answer, Error> {
-        self.client.call(&params.to_call(patch.to_call(self.object(name, None)))).await
+        self.client
+            .call(&params.to_call(patch.to_call(self.object(name, None))))
+            .await
     }
 
     /// Changes parts of a subresource of an object, such as `status` or `scale`.
@@ -182,7 +196,9 @@ impl Api {
         patch: Patch<'_>,
         params: &WriteParams,
     ) -> Result<Answer, Error> {
-        self.client.call(&params.to_call(patch.to_call(self.object(name, Some(subresource))))).await
+        self.client
+            .call(&params.to_call(patch.to_call(self.object(name, Some(subresource)))))
+            .await
     }
 
     /// Deletes an object. It may stay for a while if it has finalizers: then the object is the answer.
@@ -201,7 +217,8 @@ impl Api {
     }
 
     fn object(&self, name: &str, subresource: Option<&str>) -> String {
-        self.resource.object_path(self.namespace.as_deref(), name, subresource)
+        self.resource
+            .object_path(self.namespace.as_deref(), name, subresource)
     }
 }
 
@@ -220,7 +237,11 @@ impl Patch<'_> {
             Self::Json(patch) => call.body("application/json-patch+json", patch.to_string()),
             Self::Merge(patch) => call.body("application/merge-patch+json", patch.to_string()),
             Self::Strategic(patch) => call.body("application/strategic-merge-patch+json", patch.to_string()),
-            Self::Apply { object, manager, force } => call
+            Self::Apply {
+                object,
+                manager,
+                force,
+            } => call
                 .query("fieldManager", manager)
                 .query_if("force", if force { "true" } else { "" })
                 .body("application/apply-patch+yaml", object.to_string()),

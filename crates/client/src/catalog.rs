@@ -61,13 +61,17 @@ impl Catalog {
         let mut best: Option<(Fit, &Resource)> = None;
         let mut also = None;
         for resource in &self.resources {
-            let Some(fit) = fit(resource, &lower) else { continue };
+            let Some(fit) = fit(resource, &lower) else {
+                continue;
+            };
             match best {
                 Some((known, _)) if known <= fit => {}
                 _ => best = Some((fit, resource)),
             }
         }
-        let Some((_, resource)) = best else { return Err(self.unknown(word, &lower)) };
+        let Some((_, resource)) = best else {
+            return Err(self.unknown(word, &lower));
+        };
         for other in &self.resources {
             if fit(other, &lower).is_some() && worth_telling(resource, other) {
                 also = Some(other);
@@ -86,14 +90,22 @@ impl Catalog {
 
     /// Finds a resource by exact group, version and plural.
     pub fn by_plural(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
-        self.resources.iter().find(|r| r.plural == plural && r.group == group && r.version == version)
+        self.resources
+            .iter()
+            .find(|r| r.plural == plural && r.group == group && r.version == version)
     }
 
     /// Returns the resources of a category such as `all`, each in its preferred version.
     pub fn category(&self, name: &str) -> Vec<&Resource> {
         let mut members: Vec<&Resource> = Vec::new();
-        for resource in self.resources.iter().filter(|r| r.categories.iter().any(|c| c == name)) {
-            let known = members.iter().any(|m| m.plural == resource.plural && m.group == resource.group);
+        for resource in self
+            .resources
+            .iter()
+            .filter(|r| r.categories.iter().any(|c| c == name))
+        {
+            let known = members
+                .iter()
+                .any(|m| m.plural == resource.plural && m.group == resource.group);
             if !known {
                 members.push(resource);
             }
@@ -107,14 +119,21 @@ impl Catalog {
         let limit = (head.chars().count() / 3).clamp(1, 3);
         let mut near: Vec<(usize, String)> = Vec::new();
         for resource in &self.resources {
-            let names = names(resource).map(|(_, name)| distance(head, &name.to_lowercase())).min();
-            let Some(far) = names.filter(|far| *far <= limit) else { continue };
+            let names = names(resource)
+                .map(|(_, name)| distance(head, &name.to_lowercase()))
+                .min();
+            let Some(far) = names.filter(|far| *far <= limit) else {
+                continue;
+            };
             near.push((far, resource.group_resource().to_string()));
         }
         near.sort();
         near.dedup();
         let suggestions = near.into_iter().take(SHOWN).map(|(_, name)| name).collect();
-        UnknownResource { word: word.to_owned(), suggestions }
+        UnknownResource {
+            word: word.to_owned(),
+            suggestions,
+        }
     }
 }
 
@@ -122,8 +141,16 @@ impl Catalog {
 fn names(resource: &Resource) -> impl Iterator<Item = (Fit, &str)> {
     [(Fit::Plural, resource.plural.as_str())]
         .into_iter()
-        .chain(resource.short_names.iter().map(|name| (Fit::ShortName, name.as_str())))
-        .chain([(Fit::Singular, resource.singular.as_str()), (Fit::Kind, resource.kind.as_str())])
+        .chain(
+            resource
+                .short_names
+                .iter()
+                .map(|name| (Fit::ShortName, name.as_str())),
+        )
+        .chain([
+            (Fit::Singular, resource.singular.as_str()),
+            (Fit::Kind, resource.kind.as_str()),
+        ])
         .filter(|(_, name)| !name.is_empty())
 }
 
@@ -135,7 +162,9 @@ fn fit(resource: &Resource, lower: &str) -> Option<Fit> {
     if scope.is_some_and(|scope| !in_scope(resource, scope)) {
         return None;
     }
-    names(resource).find(|(_, name)| name.to_lowercase() == head).map(|(fit, _)| fit)
+    names(resource)
+        .find(|(_, name)| name.to_lowercase() == head)
+        .map(|(fit, _)| fit)
 }
 
 /// `scope` is what follows the name: `group`, `version.group`, `version.` or `version`.
@@ -149,7 +178,8 @@ fn in_scope(resource: &Resource, scope: &str) -> bool {
 
 /// Built-in groups share names on purpose (events, for one); a user only needs to hear about surprises.
 fn worth_telling(chosen: &Resource, other: &Resource) -> bool {
-    let built_in = |r: &Resource| r.group.is_empty() || !r.group.contains('.') || r.group.ends_with(".k8s.io");
+    let built_in =
+        |r: &Resource| r.group.is_empty() || !r.group.contains('.') || r.group.ends_with(".k8s.io");
     let same = chosen.group == other.group && chosen.plural == other.plural;
     !(same || built_in(chosen) && built_in(other))
 }
@@ -181,7 +211,11 @@ mod tests {
     use super::*;
 
     fn resource(gv: (&str, &str), kind: &str, plural: &str, short: &[&str]) -> Resource {
-        let gvk = GroupVersionKind { group: gv.0.into(), version: gv.1.into(), kind: kind.into() };
+        let gvk = GroupVersionKind {
+            group: gv.0.into(),
+            version: gv.1.into(),
+            kind: kind.into(),
+        };
         let mut resource = Resource::known(&gvk, plural, true);
         resource.short_names = short.iter().map(ToString::to_string).collect();
         resource
@@ -194,8 +228,18 @@ mod tests {
                 resource(("", "v1"), "Event", "events", &["ev"]),
                 resource(("apps", "v1"), "Deployment", "deployments", &["deploy"]),
                 resource(("events.k8s.io", "v1"), "Event", "events", &["ev"]),
-                resource(("myapps.example.com", "v1"), "Application", "applications", &["app"]),
-                resource(("myapps.example.com", "v1beta1"), "Application", "applications", &["app"]),
+                resource(
+                    ("myapps.example.com", "v1"),
+                    "Application",
+                    "applications",
+                    &["app"],
+                ),
+                resource(
+                    ("myapps.example.com", "v1beta1"),
+                    "Application",
+                    "applications",
+                    &["app"],
+                ),
                 resource(("other.example.com", "v1"), "Application", "applications", &[]),
                 resource(("odd.example.com", "v1"), "Oddity", "po", &[]),
             ],
@@ -207,7 +251,9 @@ mod tests {
         let catalog = catalog();
         let found = match catalog.resolve(word) {
             Ok(Resolved { resource, also }) => {
-                let also = also.map(|r| format!(" also {}", r.group_resource())).unwrap_or_default();
+                let also = also
+                    .map(|r| format!(" also {}", r.group_resource()))
+                    .unwrap_or_default();
                 format!("{} {}{also}", resource.group_resource(), resource.version)
             }
             Err(error) => error.to_string(),
@@ -230,21 +276,36 @@ mod tests {
     #[test]
     fn group_and_version_choose_among_namesakes() {
         check("app", "applications.myapps.example.com v1");
-        check("applications.other.example.com", "applications.other.example.com v1");
-        check("application.v1beta1.myapps.example.com", "applications.myapps.example.com v1beta1");
+        check(
+            "applications.other.example.com",
+            "applications.other.example.com v1",
+        );
+        check(
+            "application.v1beta1.myapps.example.com",
+            "applications.myapps.example.com v1beta1",
+        );
     }
 
     #[test]
     fn first_of_the_server_wins_and_surprises_are_told() {
         check("events", "events v1");
-        check("applications", "applications.myapps.example.com v1 also applications.other.example.com");
+        check(
+            "applications",
+            "applications.myapps.example.com v1 also applications.other.example.com",
+        );
         check("po", "po.odd.example.com v1 also pods");
     }
 
     #[test]
     fn typos_get_suggestions() {
-        check("deploymnts", r#"the server doesn't have a resource type "deploymnts"; did you mean deployments.apps?"#);
+        check(
+            "deploymnts",
+            r#"the server doesn't have a resource type "deploymnts"; did you mean deployments.apps?"#,
+        );
         check("zzzzzz", r#"the server doesn't have a resource type "zzzzzz""#);
-        check("pods.nowhere", r#"the server doesn't have a resource type "pods.nowhere"; did you mean pods?"#);
+        check(
+            "pods.nowhere",
+            r#"the server doesn't have a resource type "pods.nowhere"; did you mean pods?"#,
+        );
     }
 }

@@ -94,8 +94,10 @@ pub async fn connect(sources: &Sources) -> Result<Client, ConnectError> {
     config.default_retry = false;
     let server = config.cluster_url.to_string();
     let server = server.trim_end_matches('/').to_owned();
-    let kube = kube::Client::try_from(config)
-        .map_err(|source| ConnectError::Credentials { server: server.clone(), source: source.into() })?;
+    let kube = kube::Client::try_from(config).map_err(|source| ConnectError::Credentials {
+        server: server.clone(),
+        source: source.into(),
+    })?;
     Ok(Client::new(kube, &server))
 }
 
@@ -138,23 +140,38 @@ async fn from_kubeconfig(
     kubeconfig: Kubeconfig,
     sources: &Sources,
 ) -> Result<kube::Config, ConnectError> {
-    let options = KubeConfigOptions { context: sources.context.clone(), ..KubeConfigOptions::default() };
-    kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|source| broken(path, source))
+    let options = KubeConfigOptions {
+        context: sources.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .map_err(|source| broken(path, source))
 }
 
 fn broken(path: &Path, source: kube::config::KubeconfigError) -> ConnectError {
-    ConnectError::Kubeconfig { path: path.to_owned(), source: source.into() }
+    ConnectError::Kubeconfig {
+        path: path.to_owned(),
+        source: source.into(),
+    }
 }
 
 fn tried(sources: &Sources) -> Tried {
     let mut places = vec!["--kubeconfig: not given".to_owned()];
     match sources.variable.as_slice() {
         [] => places.push("KUBECONFIG: not set".to_owned()),
-        paths => places.extend(paths.iter().map(|p| format!("KUBECONFIG: {} does not exist", p.display()))),
+        paths => places.extend(
+            paths
+                .iter()
+                .map(|p| format!("KUBECONFIG: {} does not exist", p.display())),
+        ),
     }
     places.push("in-cluster service account: not in a pod".to_owned());
     if let Some(path) = &sources.running {
-        places.push(format!("a running `skopos up` in this directory: {} does not exist", path.display()));
+        places.push(format!(
+            "a running `skopos up` in this directory: {} does not exist",
+            path.display()
+        ));
     }
     if let Some(path) = &sources.home {
         places.push(format!("your kubeconfig: {} does not exist", path.display()));
@@ -175,15 +192,27 @@ mod tests {
             ..Sources::default()
         };
         let error = connect(&sources).await.err().unwrap().to_string();
-        for place in ["--kubeconfig", "KUBECONFIG: /no/such/file", "in-cluster", ".skopos/kubeconfig", ".kube/config"] {
+        for place in [
+            "--kubeconfig",
+            "KUBECONFIG: /no/such/file",
+            "in-cluster",
+            ".skopos/kubeconfig",
+            ".kube/config",
+        ] {
             assert!(error.contains(place), "{place} missing in {error}");
         }
     }
 
     #[tokio::test]
     async fn explicit_file_that_is_missing_is_an_error_naming_it() {
-        let sources = Sources { explicit: Some("/no/such/kubeconfig".into()), ..Sources::default() };
+        let sources = Sources {
+            explicit: Some("/no/such/kubeconfig".into()),
+            ..Sources::default()
+        };
         let error = connect(&sources).await.err().unwrap();
-        assert!(matches!(&error, ConnectError::Kubeconfig { path, .. } if path.ends_with("kubeconfig")), "{error:?}");
+        assert!(
+            matches!(&error, ConnectError::Kubeconfig { path, .. } if path.ends_with("kubeconfig")),
+            "{error:?}"
+        );
     }
 }

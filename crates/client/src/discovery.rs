@@ -37,10 +37,16 @@ fn aggregated(root: &Value, catalog: &mut Catalog) {
         for version in list(group, "versions") {
             let label = text(version, "version");
             if text(version, "freshness") == "Stale" {
-                catalog.failures.push(format!("{name}/{label}: the server's information is stale"));
+                catalog
+                    .failures
+                    .push(format!("{name}/{label}: the server's information is stale"));
             }
             let resources = list(version, "resources");
-            catalog.resources.extend(resources.iter().filter_map(|r| aggregated_resource(&name, &label, r)));
+            catalog.resources.extend(
+                resources
+                    .iter()
+                    .filter_map(|r| aggregated_resource(&name, &label, r)),
+            );
         }
     }
 }
@@ -48,7 +54,10 @@ fn aggregated(root: &Value, catalog: &mut Catalog) {
 fn aggregated_resource(group: &str, version: &str, entry: &Value) -> Option<Resource> {
     let plural = entry["resource"].as_str()?.to_owned();
     let kind = entry["responseKind"]["kind"].as_str()?.to_owned();
-    let subresources = list(entry, "subresources").iter().map(|s| text(s, "subresource")).collect();
+    let subresources = list(entry, "subresources")
+        .iter()
+        .map(|s| text(s, "subresource"))
+        .collect();
     Some(Resource {
         group: group.to_owned(),
         version: version.to_owned(),
@@ -64,11 +73,17 @@ fn aggregated_resource(group: &str, version: &str, entry: &Value) -> Option<Reso
 }
 
 async fn legacy(client: &Client, root: &Value, catalog: &mut Catalog) -> Result<(), Error> {
-    let calls = group_versions(root).into_iter().map(|(group, version)| async move {
-        let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let answer = client.call(&Call::get(path)).await;
-        (group, version, answer)
-    });
+    let calls = group_versions(root)
+        .into_iter()
+        .map(|(group, version)| async move {
+            let path = if group.is_empty() {
+                format!("/api/{version}")
+            } else {
+                format!("/apis/{group}/{version}")
+            };
+            let answer = client.call(&Call::get(path)).await;
+            (group, version, answer)
+        });
     let mut answers = futures_util::stream::iter(calls).buffered(CONCURRENT);
     while let Some((group, version, answer)) = answers.next().await {
         match answer {
@@ -84,12 +99,19 @@ async fn legacy(client: &Client, root: &Value, catalog: &mut Catalog) -> Result<
 fn group_versions(root: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     if root["kind"] == "APIVersions" {
-        found.extend(texts(root, "versions").into_iter().map(|version| (String::new(), version)));
+        found.extend(
+            texts(root, "versions")
+                .into_iter()
+                .map(|version| (String::new(), version)),
+        );
     }
     for group in list(root, "groups") {
         let name = text(group, "name");
         let preferred = text(&group["preferredVersion"], "version");
-        let mut versions: Vec<String> = list(group, "versions").iter().map(|v| text(v, "version")).collect();
+        let mut versions: Vec<String> = list(group, "versions")
+            .iter()
+            .map(|v| text(v, "version"))
+            .collect();
         versions.sort_by_key(|version| *version != preferred);
         found.extend(versions.into_iter().map(|version| (name.clone(), version)));
     }
@@ -132,7 +154,10 @@ fn text(value: &Value, name: &str) -> String {
 }
 
 fn texts(value: &Value, name: &str) -> Vec<String> {
-    list(value, name).iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+    list(value, name)
+        .iter()
+        .filter_map(|v| v.as_str().map(str::to_owned))
+        .collect()
 }
 
 #[cfg(test)]
@@ -151,7 +176,10 @@ mod tests {
         let mut catalog = Catalog::default();
         aggregated(&root, &mut catalog);
         let thing = &catalog.resources[0];
-        assert_eq!((thing.version.as_str(), thing.kind.as_str(), thing.namespaced), ("v2", "Thing", true));
+        assert_eq!(
+            (thing.version.as_str(), thing.kind.as_str(), thing.namespaced),
+            ("v2", "Thing", true)
+        );
         assert_eq!(thing.subresources, ["status"]);
         assert_eq!(catalog.failures, ["x.io/v1: the server's information is stale"]);
     }
@@ -160,7 +188,10 @@ mod tests {
     fn legacy_groups_start_with_the_preferred_version() {
         let root = json!({"kind": "APIGroupList", "groups": [{"name": "x.io",
             "versions": [{"version": "v1"}, {"version": "v2"}], "preferredVersion": {"version": "v2"}}]});
-        assert_eq!(group_versions(&root), [("x.io".into(), "v2".into()), ("x.io".into(), "v1".into())]);
+        assert_eq!(
+            group_versions(&root),
+            [("x.io".into(), "v2".into()), ("x.io".into(), "v1".into())]
+        );
     }
 
     #[test]

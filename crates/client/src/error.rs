@@ -78,7 +78,8 @@ impl Error {
 
     /// Says whether the resource version asked for is no longer in the server's history.
     pub fn is_expired(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 410 || status.reason == Reason::Expired)
+        self.status()
+            .is_some_and(|status| status.code == 410 || status.reason == Reason::Expired)
     }
 
     /// Says whether the server was never reached, as opposed to having refused.

@@ -116,7 +116,9 @@ impl Follower {
                 Ok(Some(report)) => return report,
                 Ok(None) => {}
                 // Not trouble but routine: the server keeps only so much history.
-                Err(error) if self.is_following() && lost_history(&error) => self.phase = Phase::Start(Why::Expired),
+                Err(error) if self.is_following() && lost_history(&error) => {
+                    self.phase = Phase::Start(Why::Expired)
+                }
                 Err(error) => return self.trouble(error),
             }
         }
@@ -163,7 +165,9 @@ impl Follower {
         self.backoff.reset();
         self.troubled = false;
         self.identity = identity(&self.api).await;
-        Follow::Listed { resource_version: self.reported.clone() }
+        Follow::Listed {
+            resource_version: self.reported.clone(),
+        }
     }
 
     /// After the server was away: is what comes next the continuation of what we know?
@@ -172,7 +176,11 @@ impl Follower {
         let newest = newest(&self.api).await?;
         let other = matches!((&self.identity, &identity), (Some(before), Some(now)) if before != now);
         let behind = ResourceVersion::from(newest.as_str()) < ResourceVersion::from(self.reported.as_str());
-        self.phase = if other || behind { Phase::Start(Why::OtherHistory) } else { Phase::Connect };
+        self.phase = if other || behind {
+            Phase::Start(Why::OtherHistory)
+        } else {
+            Phase::Connect
+        };
         Ok(())
     }
 
@@ -224,7 +232,10 @@ impl Follower {
             Phase::Check | Phase::Connect | Phase::Watching(_) => Phase::Check,
         };
         self.troubled = true;
-        Follow::Trouble { error, retry_in: self.backoff.next() }
+        Follow::Trouble {
+            error,
+            retry_in: self.backoff.next(),
+        }
     }
 }
 
@@ -236,14 +247,24 @@ fn lost_history(error: &Error) -> bool {
 
 /// The cluster's identity: by convention the uid of this namespace. `None` where we may not read it.
 async fn identity(api: &Api) -> Option<String> {
-    let answer = api.client().call(&Call::get("/api/v1/namespaces/kube-system")).await.ok()?;
+    let answer = api
+        .client()
+        .call(&Call::get("/api/v1/namespaces/kube-system"))
+        .await
+        .ok()?;
     answer.value["metadata"]["uid"].as_str().map(str::to_owned)
 }
 
 /// The newest revision of the resource.
 async fn newest(api: &Api) -> Result<String, Error> {
-    let answer = api.client().call(&Call::get(api.path()).query("limit", "1")).await?;
-    Ok(answer.value["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
+    let answer = api
+        .client()
+        .call(&Call::get(api.path()).query("limit", "1"))
+        .await?;
+    Ok(answer.value["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned())
 }
 
 /// Waits that grow from one failure to the next.
@@ -258,7 +279,9 @@ impl Backoff {
     const LONGEST: Duration = Duration::from_secs(10);
 
     fn next(&mut self) -> Duration {
-        let grown = Self::FIRST.saturating_mul(1 << self.failures.min(8)).min(Self::LONGEST);
+        let grown = Self::FIRST
+            .saturating_mul(1 << self.failures.min(8))
+            .min(Self::LONGEST);
         self.failures = self.failures.saturating_add(1);
         // Up to a quarter more, so that many clients of one server do not come back at the same moment.
         let pause = grown + grown.mul_f64(0.25 * random_fraction());

@@ -22,7 +22,9 @@ pub struct Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
     }
 }
 
@@ -73,7 +75,11 @@ impl Call {
     /// Adds a query parameter unless it is empty.
     #[must_use]
     pub fn query_if(self, name: &str, value: &str) -> Self {
-        if value.is_empty() { self } else { self.query(name, value) }
+        if value.is_empty() {
+            self
+        } else {
+            self.query(name, value)
+        }
     }
 
     /// Asks for another media type than plain JSON.
@@ -108,7 +114,10 @@ impl Call {
         }
         builder
             .body(Body::from(self.body.clone()))
-            .map_err(|error| Error::Unsendable { request: self.describe(), detail: error.to_string() })
+            .map_err(|error| Error::Unsendable {
+                request: self.describe(),
+                detail: error.to_string(),
+            })
     }
 }
 
@@ -128,7 +137,10 @@ impl Client {
     ///
     /// Give it a client made over a tower service to talk to a server in this process.
     pub fn new(kube: kube::Client, server: &str) -> Self {
-        Self { kube, server: server.into() }
+        Self {
+            kube,
+            server: server.into(),
+        }
     }
 
     /// Returns the wrapped client, for users of typed APIs.
@@ -153,22 +165,35 @@ impl Client {
             let code = response.status().as_u16();
             let warnings = warnings(response.headers());
             let bytes = read(call, response.into_body(), MAX_ANSWER_BYTES).await?;
-            let value = serde_json::from_slice(&bytes)
-                .map_err(|error| Error::Unexpected { request: call.describe(), detail: error.to_string() })?;
-            Ok(Answer { code, value, warnings })
+            let value = serde_json::from_slice(&bytes).map_err(|error| Error::Unexpected {
+                request: call.describe(),
+                detail: error.to_string(),
+            })?;
+            Ok(Answer {
+                code,
+                value,
+                warnings,
+            })
         };
         match tokio::time::timeout(ANSWER_TIMEOUT, work).await {
             Ok(answer) => answer,
-            Err(_) => Err(Error::TimedOut { request: call.describe(), after: ANSWER_TIMEOUT }),
+            Err(_) => Err(Error::TimedOut {
+                request: call.describe(),
+                after: ANSWER_TIMEOUT,
+            }),
         }
     }
 
     /// Sends a request and returns its answer unread, once the server has accepted it.
     pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, Error> {
-        let response = self.kube.send(call.request()?).await.map_err(|source| Error::Unreachable {
-            server: self.server.to_string(),
-            source: source.into(),
-        })?;
+        let response = self
+            .kube
+            .send(call.request()?)
+            .await
+            .map_err(|source| Error::Unreachable {
+                server: self.server.to_string(),
+                source: source.into(),
+            })?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -182,8 +207,9 @@ impl Client {
             Ok(bytes) => bytes,
             Err(error) => return error,
         };
-        let parsed: Option<Status> =
-            serde_json::from_slice::<Value>(&bytes).ok().and_then(|value| Status::parse(&value));
+        let parsed: Option<Status> = serde_json::from_slice::<Value>(&bytes)
+            .ok()
+            .and_then(|value| Status::parse(&value));
         let status = parsed.unwrap_or_else(|| plain_status(code, &bytes));
         Error::Refused(Box::new(status))
     }
@@ -193,12 +219,17 @@ impl Client {
 async fn read(call: &Call, mut body: Body, limit: usize) -> Result<Bytes, Error> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|source| Error::Interrupted { request: call.describe(), source: source.into() })?;
+        let frame = frame.map_err(|source| Error::Interrupted {
+            request: call.describe(),
+            source: source.into(),
+        })?;
         let Ok(data) = frame.into_data() else { continue };
         if all.len() + data.len() > limit {
             let detail = format!("it is larger than {limit} bytes");
-            return Err(Error::Unexpected { request: call.describe(), detail });
+            return Err(Error::Unexpected {
+                request: call.describe(),
+                detail,
+            });
         }
         all.extend_from_slice(&data);
     }
@@ -209,7 +240,11 @@ async fn read(call: &Call, mut body: Body, limit: usize) -> Result<Bytes, Error>
 fn plain_status(code: u16, body: &[u8]) -> Status {
     const SHOWN: usize = 300;
     let text: String = String::from_utf8_lossy(body).trim().chars().take(SHOWN).collect();
-    let message = if text.is_empty() { format!("the server answered {code}") } else { text };
+    let message = if text.is_empty() {
+        format!("the server answered {code}")
+    } else {
+        text
+    };
     let mut status = Status::internal(&message);
     status.code = code;
     status.message = message;
@@ -225,7 +260,10 @@ fn plain_status(code: u16, body: &[u8]) -> Status {
 
 /// Extracts the texts of `Warning: 299 - "text"` headers.
 fn warnings(headers: &HeaderMap) -> Vec<String> {
-    let texts = headers.get_all(header::WARNING).into_iter().filter_map(|value| value.to_str().ok());
+    let texts = headers
+        .get_all(header::WARNING)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
     texts.filter_map(warning_text).collect()
 }
 
@@ -248,13 +286,19 @@ mod tests {
 
     #[test]
     fn query_is_escaped() {
-        let call = Call::get("/x").query("labelSelector", "a in (b,c)").query_if("limit", "").query("w", "1");
+        let call = Call::get("/x")
+            .query("labelSelector", "a in (b,c)")
+            .query_if("limit", "")
+            .query("w", "1");
         assert_eq!(call.query, "?labelSelector=a%20in%20%28b%2Cc%29&w=1");
     }
 
     #[test]
     fn warning_headers_give_their_text() {
-        assert_eq!(warning_text(r#"299 - "unknown field \"spec.a\"""#).as_deref(), Some(r#"unknown field "spec.a""#));
+        assert_eq!(
+            warning_text(r#"299 - "unknown field \"spec.a\"""#).as_deref(),
+            Some(r#"unknown field "spec.a""#)
+        );
         assert_eq!(warning_text("299 - no quotes"), None);
         assert_eq!(warning_text(r#"299 - "no end"#), None);
     }

@@ -18,18 +18,18 @@
 //! # }
 //! ```
 
-mod connect;
-mod error;
-mod http_client;
-mod resource;
-mod catalog;
-mod discovery;
 mod api;
-mod split;
-mod list;
-mod watch;
+mod catalog;
+mod connect;
+mod discovery;
+mod error;
 mod follow;
+mod http_client;
+mod list;
 mod list_watch;
+mod resource;
+mod split;
+mod watch;
 
 pub use api::{Api, DeleteParams, Patch, Propagation, WriteParams};
 pub use catalog::{Catalog, Resolved, UnknownResource};

@@ -30,7 +30,11 @@ pub struct ListParams {
 
 impl ListParams {
     pub(crate) fn to_call(&self, path: String) -> Call {
-        let limit = if self.limit == 0 { String::new() } else { self.limit.to_string() };
+        let limit = if self.limit == 0 {
+            String::new()
+        } else {
+            self.limit.to_string()
+        };
         Call::get(path)
             .query_if("labelSelector", &self.label_selector)
             .query_if("fieldSelector", &self.field_selector)
@@ -74,14 +78,22 @@ enum Page {
 
 impl ListStream {
     pub(crate) fn new(api: Api, params: ListParams) -> Self {
-        Self { api, params, page: Page::Next, ready: VecDeque::new(), meta: ListMeta::default() }
+        Self {
+            api,
+            params,
+            page: Page::Next,
+            ready: VecDeque::new(),
+            meta: ListMeta::default(),
+        }
     }
 
     /// Returns the next object, or `None` after the last.
     pub async fn next(&mut self) -> Result<Option<Object>, Error> {
         loop {
             if let Some(item) = self.ready.pop_front() {
-                return object(item, self.api.resource()).map(Some).map_err(|detail| self.unexpected(detail));
+                return object(item, self.api.resource())
+                    .map(Some)
+                    .map_err(|detail| self.unexpected(detail));
             }
             match &self.page {
                 Page::Done => return Ok(None),
@@ -119,29 +131,41 @@ impl ListStream {
     }
 
     async fn read(&mut self) -> Result<(), Error> {
-        let Page::Open(call, body, splitter) = &mut self.page else { return Ok(()) };
-        let mut items = Vec::new();
-        let more = match body.frame().await {
-            None => false,
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => splitter.feed(&data, &mut items).map(|()| true).map_err(|error| {
-                    Error::Unexpected { request: call.describe(), detail: error.to_string() }
-                })?,
-                Err(_) => true,
-            },
-            Some(Err(source)) => {
-                return Err(Error::Interrupted { request: call.describe(), source: source.into() });
-            }
+        let Page::Open(call, body, splitter) = &mut self.page else {
+            return Ok(());
         };
+        let mut items = Vec::new();
+        let more =
+            match body.frame().await {
+                None => false,
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => splitter.feed(&data, &mut items).map(|()| true).map_err(|error| {
+                        Error::Unexpected {
+                            request: call.describe(),
+                            detail: error.to_string(),
+                        }
+                    })?,
+                    Err(_) => true,
+                },
+                Some(Err(source)) => {
+                    return Err(Error::Interrupted {
+                        request: call.describe(),
+                        source: source.into(),
+                    });
+                }
+            };
         self.ready.extend(items);
         if more { Ok(()) } else { self.end_of_page() }
     }
 
     fn end_of_page(&mut self) -> Result<(), Error> {
-        let Page::Open(call, _, splitter) = std::mem::replace(&mut self.page, Page::Done) else { return Ok(()) };
-        self.meta = splitter
-            .finish()
-            .map_err(|error| Error::Unexpected { request: call.describe(), detail: error.to_string() })?;
+        let Page::Open(call, _, splitter) = std::mem::replace(&mut self.page, Page::Done) else {
+            return Ok(());
+        };
+        self.meta = splitter.finish().map_err(|error| Error::Unexpected {
+            request: call.describe(),
+            detail: error.to_string(),
+        })?;
         if !self.meta.continue_token.is_empty() {
             self.params = self.params.after(self.meta.continue_token.clone());
             self.page = Page::Next;
@@ -150,7 +174,10 @@ impl ListStream {
     }
 
     fn unexpected(&self, detail: String) -> Error {
-        Error::Unexpected { request: format!("GET {}", self.api.path()), detail }
+        Error::Unexpected {
+            request: format!("GET {}", self.api.path()),
+            detail,
+        }
     }
 }
 
@@ -165,8 +192,16 @@ pub(crate) fn object(bytes: Bytes, resource: &Resource) -> Result<Object, String
 
 fn with_kind(bytes: &[u8], resource: &Resource) -> Bytes {
     let rest = bytes.trim_ascii_start().strip_prefix(b"{").unwrap_or(bytes);
-    let comma = if rest.trim_ascii_start().starts_with(b"}") { "" } else { "," };
-    let head = format!(r#"{{"apiVersion":"{}","kind":"{}"{comma}"#, resource.api_version(), resource.kind);
+    let comma = if rest.trim_ascii_start().starts_with(b"}") {
+        ""
+    } else {
+        ","
+    };
+    let head = format!(
+        r#"{{"apiVersion":"{}","kind":"{}"{comma}"#,
+        resource.api_version(),
+        resource.kind
+    );
     let mut whole = head.into_bytes();
     whole.extend_from_slice(rest);
     whole.into()
@@ -179,16 +214,27 @@ mod tests {
 
     #[test]
     fn items_get_the_kind_that_the_server_left_out() {
-        let gvk = GroupVersionKind { group: String::new(), version: "v1".into(), kind: "Pod".into() };
+        let gvk = GroupVersionKind {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "Pod".into(),
+        };
         let pods = Resource::known(&gvk, "pods", true);
         let whole = with_kind(br#"{"metadata":{"name":"a"}}"#, &pods);
-        assert_eq!(whole, r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#);
+        assert_eq!(
+            whole,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#
+        );
         assert_eq!(with_kind(b"{}", &pods), r#"{"apiVersion":"v1","kind":"Pod"}"#);
     }
 
     #[test]
     fn later_pages_do_not_repeat_the_revision() {
-        let first = ListParams { resource_version: "5".into(), limit: 2, ..ListParams::default() };
+        let first = ListParams {
+            resource_version: "5".into(),
+            limit: 2,
+            ..ListParams::default()
+        };
         let second = first.after("token".into());
         assert_eq!((second.resource_version.as_str(), second.limit), ("", 2));
         assert_eq!(second.continue_token, "token");

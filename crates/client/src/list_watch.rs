@@ -17,7 +17,10 @@ impl ListWatch for Api {
         page(self, request).boxed()
     }
 
-    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<skopos_object::WatchStream, ListWatchError>> {
+    fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> BoxFuture<'_, Result<skopos_object::WatchStream, ListWatchError>> {
         watch(self, request).boxed()
     }
 }
@@ -48,13 +51,16 @@ async fn page(api: &Api, request: ListRequest) -> Result<Page, ListWatchError> {
 }
 
 async fn watch(api: &Api, request: WatchRequest) -> Result<skopos_object::WatchStream, ListWatchError> {
-    let events = Api::watch(api, &WatchParams {
-        label_selector: request.labels.to_string(),
-        field_selector: request.fields.to_string(),
-        resource_version: request.from.as_str().to_owned(),
-        initial_events: request.initial_events,
-        timeout: request.timeout.unwrap_or(Duration::from_secs(290)),
-    })
+    let events = Api::watch(
+        api,
+        &WatchParams {
+            label_selector: request.labels.to_string(),
+            field_selector: request.fields.to_string(),
+            resource_version: request.from.as_str().to_owned(),
+            initial_events: request.initial_events,
+            timeout: request.timeout.unwrap_or(Duration::from_secs(290)),
+        },
+    )
     .await?;
     let stream = stream::unfold(Some(events), async |events| {
         let mut events = events?;

@@ -51,7 +51,11 @@ impl Resource {
 
     /// Returns group, version and kind.
     pub fn gvk(&self) -> GroupVersionKind {
-        GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: self.kind.clone() }
+        GroupVersionKind {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            kind: self.kind.clone(),
+        }
     }
 
     /// Returns group, version and plural.
@@ -65,7 +69,10 @@ impl Resource {
 
     /// Returns group and plural; displays as `applications.myapps.example.com`.
     pub fn group_resource(&self) -> GroupResource {
-        GroupResource { group: self.group.clone(), resource: self.plural.clone() }
+        GroupResource {
+            group: self.group.clone(),
+            resource: self.plural.clone(),
+        }
     }
 
     /// Returns the kind as messages write it: `application.myapps.example.com`, or `pod`.
@@ -126,15 +133,25 @@ mod tests {
     use super::*;
 
     fn gvk(group: &str, kind: &str) -> GroupVersionKind {
-        GroupVersionKind { group: group.into(), version: "v1".into(), kind: kind.into() }
+        GroupVersionKind {
+            group: group.into(),
+            version: "v1".into(),
+            kind: kind.into(),
+        }
     }
 
     #[test]
     fn paths_follow_group_and_scope() {
         let pods = Resource::known(&gvk("", "Pod"), "pods", true);
         assert_eq!(pods.collection_path(None), "/api/v1/pods");
-        assert_eq!(pods.object_path(Some("a"), "b", Some("status")), "/api/v1/namespaces/a/pods/b/status");
+        assert_eq!(
+            pods.object_path(Some("a"), "b", Some("status")),
+            "/api/v1/namespaces/a/pods/b/status"
+        );
         let nodes = Resource::known(&gvk("x.io", "Thing"), "things", false);
-        assert_eq!(nodes.object_path(Some("ignored"), "b/c", None), "/apis/x.io/v1/things/b%2Fc");
+        assert_eq!(
+            nodes.object_path(Some("ignored"), "b/c", None),
+            "/apis/x.io/v1/things/b%2Fc"
+        );
     }
 }

@@ -168,7 +168,9 @@ impl ListSplitter {
         while at < chunk.len() {
             if self.in_string && !self.escaped {
                 // Most bytes of an object are inside strings: jump to the next one that matters.
-                let Some(skip) = memchr2(b'"', b'\\', &chunk[at..]) else { break };
+                let Some(skip) = memchr2(b'"', b'\\', &chunk[at..]) else {
+                    break;
+                };
                 at += skip;
             }
             let byte = chunk[at];
@@ -216,7 +218,9 @@ impl ListSplitter {
     /// The last string of the envelope, without its quotes; the envelope ends in `":` and spaces.
     fn last_string(&self) -> &[u8] {
         let rest = &self.envelope[self.key_start..];
-        rest.iter().position(|&b| b == b'"').map_or(b"", |end| &rest[..end])
+        rest.iter()
+            .position(|&b| b == b'"')
+            .map_or(b"", |end| &rest[..end])
     }
 }
 
@@ -230,7 +234,10 @@ mod tests {
         for chunk in text.as_bytes().chunks(step) {
             splitter.feed(chunk, &mut items)?;
         }
-        let items = items.iter().map(|i| String::from_utf8_lossy(i).into_owned()).collect();
+        let items = items
+            .iter()
+            .map(|i| String::from_utf8_lossy(i).into_owned())
+            .collect();
         Ok((items, splitter.finish()?))
     }
 
@@ -278,7 +285,12 @@ mod tests {
 
     #[test]
     fn refuses_what_ends_in_the_middle() {
-        for text in [r#"{"items":[{"a":1"#, r#"{"items":[{}]"#, r#"{"items"#, r#"{"items":["#] {
+        for text in [
+            r#"{"items":[{"a":1"#,
+            r#"{"items":[{}]"#,
+            r#"{"items"#,
+            r#"{"items":["#,
+        ] {
             assert_eq!(split(text, 3).unwrap_err(), SplitError::Truncated, "{text}");
         }
         assert_eq!(split(r#"{"items":[1]}"#, 3).unwrap_err(), SplitError::Malformed);

@@ -65,8 +65,14 @@ impl WatchStream {
             .query_if("labelSelector", &params.label_selector)
             .query_if("fieldSelector", &params.field_selector)
             .query_if("resourceVersion", &params.resource_version)
-            .query_if("sendInitialEvents", if params.initial_events { "true" } else { "" })
-            .query_if("resourceVersionMatch", if params.initial_events { "NotOlderThan" } else { "" });
+            .query_if(
+                "sendInitialEvents",
+                if params.initial_events { "true" } else { "" },
+            )
+            .query_if(
+                "resourceVersionMatch",
+                if params.initial_events { "NotOlderThan" } else { "" },
+            );
         let response = api.client().open(&call).await?;
         Ok(Self {
             request: format!("watch of {}", call.path),
@@ -89,12 +95,18 @@ impl WatchStream {
                 return Err(self.unexpected(format!("an event is larger than {MAX_EVENT_BYTES} bytes")));
             }
             let Ok(frame) = tokio::time::timeout(self.patience, self.body.frame()).await else {
-                return Err(Error::TimedOut { request: self.request.clone(), after: self.patience });
+                return Err(Error::TimedOut {
+                    request: self.request.clone(),
+                    after: self.patience,
+                });
             };
             match frame {
                 None => return Ok(None),
                 Some(Err(source)) => {
-                    return Err(Error::Interrupted { request: self.request.clone(), source: source.into() });
+                    return Err(Error::Interrupted {
+                        request: self.request.clone(),
+                        source: source.into(),
+                    });
                 }
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
@@ -130,19 +142,26 @@ impl WatchStream {
                 Ok(status) => return Err(Error::Refused(Box::new(status))),
                 Err(detail) => Err(detail),
             },
-            other => Err(format!("an event of unknown type {}", String::from_utf8_lossy(other))),
+            other => Err(format!(
+                "an event of unknown type {}",
+                String::from_utf8_lossy(other)
+            )),
         };
         event.map_err(|detail| self.unexpected(detail))
     }
 
     fn unexpected(&self, detail: String) -> Error {
-        Error::Unexpected { request: self.request.clone(), detail }
+        Error::Unexpected {
+            request: self.request.clone(),
+            detail,
+        }
     }
 }
 
 /// Reads the revision of a bookmark, and whether it ends the initial events.
 fn bookmark(raw: &[u8]) -> Result<WatchEvent, String> {
-    let version = raw_path(raw, &["metadata", "resourceVersion"]).ok_or("a bookmark without resourceVersion")?;
+    let version =
+        raw_path(raw, &["metadata", "resourceVersion"]).ok_or("a bookmark without resourceVersion")?;
     let version: String = serde_json::from_slice(version).map_err(|error| error.to_string())?;
     let end = raw_path(raw, &["metadata", "annotations", "k8s.io/initial-events-end"]);
     Ok(WatchEvent::Bookmark {

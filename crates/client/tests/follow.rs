@@ -23,12 +23,22 @@ struct Exchange {
 
 fn exchange(asks: &[&'static str], code: u16, body: &str) -> Exchange {
     // Small chunks, so that borders fall everywhere.
-    let chunks = body.as_bytes().chunks(7).map(|chunk| String::from_utf8(chunk.to_vec()).unwrap()).collect();
-    Exchange { asks: asks.to_vec(), answer: Some((code, chunks)) }
+    let chunks = body
+        .as_bytes()
+        .chunks(7)
+        .map(|chunk| String::from_utf8(chunk.to_vec()).unwrap())
+        .collect();
+    Exchange {
+        asks: asks.to_vec(),
+        answer: Some((code, chunks)),
+    }
 }
 
 fn refused(asks: &[&'static str]) -> Exchange {
-    Exchange { asks: asks.to_vec(), answer: None }
+    Exchange {
+        asks: asks.to_vec(),
+        answer: None,
+    }
 }
 
 /// A client whose server plays the script, and what is left of the script.
@@ -44,12 +54,17 @@ fn scripted(script: Vec<Exchange>) -> (Client, Arc<Mutex<VecDeque<Exchange>>>) {
                 assert!(asked.contains(part), "{part} is not in {asked}");
             }
             let (code, chunks) = next.answer.ok_or("connection refused")?;
-            let frames = chunks.into_iter().map(|chunk| Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(chunk))));
+            let frames = chunks
+                .into_iter()
+                .map(|chunk| Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(chunk))));
             let body = StreamBody::new(stream::iter(frames));
             Ok::<_, tower::BoxError>(Response::builder().status(code).body(body).unwrap())
         }
     });
-    (Client::new(kube::Client::new(service, "default"), "scripted"), left)
+    (
+        Client::new(kube::Client::new(service, "default"), "scripted"),
+        left,
+    )
 }
 
 fn resource() -> Resource {
@@ -104,14 +119,32 @@ async fn follow(script: Vec<Exchange>, n: usize) -> Vec<String> {
 async fn resumes_after_the_last_event_or_bookmark() {
     let bookmark = r#"{"kind":"Thing","metadata":{"resourceVersion":"9"}}"#;
     let script = vec![
-        exchange(&["/apis/x.io/v1/things?limit=500"], 200, &list(&[thing("a", 3)], 5, "")),
+        exchange(
+            &["/apis/x.io/v1/things?limit=500"],
+            200,
+            &list(&[thing("a", 3)], 5, ""),
+        ),
         exchange(KUBE_SYSTEM, 200, &namespace("one")),
-        exchange(&["watch=true", "resourceVersion=5"], 200, &event("MODIFIED", &thing("a", 7))),
-        exchange(&["resourceVersion=7"], 200, &(event("DELETED", &thing("a", 8)) + &event("BOOKMARK", bookmark))),
+        exchange(
+            &["watch=true", "resourceVersion=5"],
+            200,
+            &event("MODIFIED", &thing("a", 7)),
+        ),
+        exchange(
+            &["resourceVersion=7"],
+            200,
+            &(event("DELETED", &thing("a", 8)) + &event("BOOKMARK", bookmark)),
+        ),
         exchange(&["resourceVersion=9"], 200, &event("ADDED", &thing("b", 10))),
     ];
-    let expect =
-        ["listing First", "item n/a", "listed 5", "applied n/a@7", "deleted n/a", "applied n/b@10"];
+    let expect = [
+        "listing First",
+        "item n/a",
+        "listed 5",
+        "applied n/a@7",
+        "deleted n/a",
+        "applied n/b@10",
+    ];
     assert_eq!(follow(script, 6).await, expect);
 }
 
@@ -128,7 +161,13 @@ async fn lists_again_when_the_history_is_gone() {
         exchange(KUBE_SYSTEM, 403, "{}"),
     ];
     let expect = [
-        "listing First", "item n/a", "listed 5", "listing Expired", "listed 9", "listing Expired", "listed 11",
+        "listing First",
+        "item n/a",
+        "listed 5",
+        "listing Expired",
+        "listed 9",
+        "listing Expired",
+        "listed 11",
     ];
     assert_eq!(follow(script, 7).await, expect);
 }
@@ -143,10 +182,21 @@ async fn goes_on_where_it_was_when_the_same_server_comes_back() {
         refused(&["things?limit=1"]),
         exchange(KUBE_SYSTEM, 200, &namespace("one")),
         exchange(&["things?limit=1"], 200, &list(&[], 6, "")),
-        exchange(&["watch=true", "resourceVersion=5"], 200, &event("ADDED", &thing("a", 6))),
+        exchange(
+            &["watch=true", "resourceVersion=5"],
+            200,
+            &event("ADDED", &thing("a", 6)),
+        ),
     ];
     let trouble = "trouble: cannot reach the API server at scripted";
-    let expect = ["listing First", "listed 5", trouble, trouble, "resumed", "applied n/a@6"];
+    let expect = [
+        "listing First",
+        "listed 5",
+        trouble,
+        trouble,
+        "resumed",
+        "applied n/a@6",
+    ];
     assert_eq!(follow(script, 6).await, expect);
 }
 
@@ -163,7 +213,11 @@ async fn compares_anew_when_another_server_comes_back() {
             exchange(KUBE_SYSTEM, 200, &namespace(uid)),
         ];
         let seen = follow(script, 5).await;
-        assert_eq!(seen[3..], ["listing OtherHistory".to_owned(), format!("listed {newest}")], "{uid}");
+        assert_eq!(
+            seen[3..],
+            ["listing OtherHistory".to_owned(), format!("listed {newest}")],
+            "{uid}"
+        );
     }
 }
 
@@ -175,53 +229,104 @@ async fn list_that_breaks_off_is_begun_anew() {
         exchange(KUBE_SYSTEM, 200, &namespace("one")),
     ];
     let seen = follow(script, 6).await;
-    assert!(seen[2].starts_with("trouble: unexpected answer to GET /apis/x.io/v1/things"), "{seen:?}");
+    assert!(
+        seen[2].starts_with("trouble: unexpected answer to GET /apis/x.io/v1/things"),
+        "{seen:?}"
+    );
     assert_eq!(seen[3..], ["listing First", "item n/b", "listed 5"]);
 }
 
 #[tokio::test]
 async fn list_goes_through_all_pages() {
     let script = vec![
-        exchange(&["limit=2", "labelSelector=a%3Db"], 200, &list(&[thing("a", 1), thing("b", 2)], 5, "next/page")),
-        exchange(&["limit=2", "continue=next%2Fpage", "labelSelector=a%3Db"], 200, &list(&[thing("c", 3)], 5, "")),
+        exchange(
+            &["limit=2", "labelSelector=a%3Db"],
+            200,
+            &list(&[thing("a", 1), thing("b", 2)], 5, "next/page"),
+        ),
+        exchange(
+            &["limit=2", "continue=next%2Fpage", "labelSelector=a%3Db"],
+            200,
+            &list(&[thing("c", 3)], 5, ""),
+        ),
     ];
     let (client, _) = scripted(script);
-    let params = ListParams { limit: 2, label_selector: "a=b".into(), ..ListParams::default() };
+    let params = ListParams {
+        limit: 2,
+        label_selector: "a=b".into(),
+        ..ListParams::default()
+    };
     let mut list = Api::namespaced(&client, &resource(), "n").list(&params);
     let mut names = Vec::new();
     while let Some(object) = list.next().await.unwrap() {
         names.push(object.name().to_owned());
     }
-    assert_eq!((names, list.meta().resource_version.as_str()), (vec!["a".into(), "b".into(), "c".into()], "5"));
+    assert_eq!(
+        (names, list.meta().resource_version.as_str()),
+        (vec!["a".into(), "b".into(), "c".into()], "5")
+    );
 }
 
 #[tokio::test]
 async fn serves_informers_as_a_list_watch() {
     let script = vec![
-        exchange(&["limit=1", "resourceVersionMatch=NotOlderThan"], 200, &list(&[thing("a", 1)], 5, "more")),
-        exchange(&["watch=true", "resourceVersion=5"], 200, &(event("ADDED", &thing("b", 6)) + &event("ERROR", GONE))),
+        exchange(
+            &["limit=1", "resourceVersionMatch=NotOlderThan"],
+            200,
+            &list(&[thing("a", 1)], 5, "more"),
+        ),
+        exchange(
+            &["watch=true", "resourceVersion=5"],
+            200,
+            &(event("ADDED", &thing("b", 6)) + &event("ERROR", GONE)),
+        ),
     ];
     let (client, _) = scripted(script);
     let api = Api::all(&client, &resource());
-    let request = ListRequest { limit: Some(1), resource_version: "3".into(), ..ListRequest::default() };
+    let request = ListRequest {
+        limit: Some(1),
+        resource_version: "3".into(),
+        ..ListRequest::default()
+    };
     let page = ListWatch::list(&api, request).await.unwrap();
-    assert_eq!((page.items.len(), page.continue_token.as_deref()), (1, Some("more")));
-    let request = WatchRequest { from: page.resource_version, ..WatchRequest::default() };
+    assert_eq!(
+        (page.items.len(), page.continue_token.as_deref()),
+        (1, Some("more"))
+    );
+    let request = WatchRequest {
+        from: page.resource_version,
+        ..WatchRequest::default()
+    };
     let mut events = ListWatch::watch(&api, request).await.unwrap();
     let first = futures_util::StreamExt::next(&mut events).await.unwrap().unwrap();
     assert!(matches!(first, WatchEvent::Added(object) if object.name() == "b"));
-    assert!(futures_util::StreamExt::next(&mut events).await.unwrap().unwrap_err().is_expired());
+    assert!(
+        futures_util::StreamExt::next(&mut events)
+            .await
+            .unwrap()
+            .unwrap_err()
+            .is_expired()
+    );
     assert!(futures_util::StreamExt::next(&mut events).await.is_none());
 }
 
 #[tokio::test]
 async fn refusals_keep_the_words_of_the_server() {
-    let (client, _) = scripted(vec![exchange(&[], 410, GONE), exchange(&[], 502, "<html>bad gateway</html>")]);
+    let (client, _) = scripted(vec![
+        exchange(&[], 410, GONE),
+        exchange(&[], 502, "<html>bad gateway</html>"),
+    ]);
     let api = Api::all(&client, &resource());
     let gone = api.get("a").await.unwrap_err();
-    assert_eq!((gone.to_string().as_str(), gone.is_expired()), ("too old resource version: 7 (9)", true));
+    assert_eq!(
+        (gone.to_string().as_str(), gone.is_expired()),
+        ("too old resource version: 7 (9)", true)
+    );
     let proxy = api.get("a").await.unwrap_err();
-    assert!(matches!(&proxy, Error::Refused(status) if status.code == 502), "{proxy:?}");
+    assert!(
+        matches!(&proxy, Error::Refused(status) if status.code == 502),
+        "{proxy:?}"
+    );
     assert_eq!(proxy.to_string(), "<html>bad gateway</html>");
 }
 

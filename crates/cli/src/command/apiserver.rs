@@ -87,7 +87,9 @@ impl Apiserver {
         let plane = ControlPlane::start(self.settings()).await?;
         let (address, kubeconfig) = (plane.address(), plane.kubeconfig().display());
         // Serving does not depend on anybody reading the line.
-        let _ = terminal::say(&format!("skopos apiserver is ready at https://{address} (kubeconfig {kubeconfig})"));
+        let _ = terminal::say(&format!(
+            "skopos apiserver is ready at https://{address} (kubeconfig {kubeconfig})"
+        ));
         plane.run(stop).await
     }
 
@@ -131,7 +133,11 @@ mod tests {
             --client-ca-file=/c/ca.crt --disable-admission-plugins=ServiceAccount --etcd-servers=http://127.0.0.1:1 \
             --secure-port=7001 --service-account-issuer=https://127.0.0.1:7001/ --service-account-key-file=/c/sa.crt \
             --service-account-signing-key-file=/c/sa.key --service-cluster-ip-range=10.0.0.0/24";
-        let args = ["kube-apiserver"].into_iter().chain(flags.split_whitespace()).map(Into::into).collect();
+        let args = ["kube-apiserver"]
+            .into_iter()
+            .chain(flags.split_whitespace())
+            .map(Into::into)
+            .collect();
         let (args, unknown) = prepare(args);
         assert!(unknown.is_empty(), "{unknown:?}");
         Cli::try_parse_from(args).unwrap();
@@ -141,8 +147,19 @@ mod tests {
     fn help_has_no_flag_of_old_versions_that_envtest_would_set() {
         let mut command = Cli::command();
         command.build();
-        let help = command.find_subcommand_mut("apiserver").unwrap().render_long_help().to_string();
-        assert!(help.lines().any(|line| line.trim_start().starts_with("--secure-port")));
-        assert!(!help.lines().any(|line| line.trim_start().starts_with("--insecure-port")));
+        let help = command
+            .find_subcommand_mut("apiserver")
+            .unwrap()
+            .render_long_help()
+            .to_string();
+        assert!(
+            help.lines()
+                .any(|line| line.trim_start().starts_with("--secure-port"))
+        );
+        assert!(
+            !help
+                .lines()
+                .any(|line| line.trim_start().starts_with("--insecure-port"))
+        );
     }
 }

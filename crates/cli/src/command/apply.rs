@@ -88,7 +88,11 @@ impl Apply {
         }
         manifests.sort_by_key(|manifest| order(&manifest.object));
         let (client, catalog) = self.connection.discover().await?;
-        let namespace = self.scope.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace = self
+            .scope
+            .namespace
+            .clone()
+            .unwrap_or_else(|| client.default_namespace().to_owned());
         let mut applier = Applier::new(client, catalog, namespace, self.params());
         for manifest in &manifests {
             match applier.apply(&manifest.object).await {
@@ -142,8 +146,13 @@ impl Apply {
 fn located(failure: Failure, manifest: &Manifest) -> Failure {
     let kind = manifest.object["kind"].as_str().unwrap_or_default();
     let name = manifest.object["metadata"]["name"].as_str().unwrap_or_default();
-    let hint = failure.hint.clone().unwrap_or_else(|| "correct it there and apply again".to_owned());
-    failure.at(&format!("{}: {kind} {name}", manifest.place)).hint(hint)
+    let hint = failure
+        .hint
+        .clone()
+        .unwrap_or_else(|| "correct it there and apply again".to_owned());
+    failure
+        .at(&format!("{}: {kind} {name}", manifest.place))
+        .hint(hint)
 }
 
 /// Namespaces and definitions are needed by the rest; everything else keeps its order.

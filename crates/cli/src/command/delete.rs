@@ -30,7 +30,11 @@ Examples:
 {EXIT_CODES}"))]
 pub(crate) struct Delete {
     /// TYPE NAME… or TYPE/NAME…
-    #[arg(value_name = "TYPE [NAME]…", required_unless_present = "filename", conflicts_with = "filename")]
+    #[arg(
+        value_name = "TYPE [NAME]…",
+        required_unless_present = "filename",
+        conflicts_with = "filename"
+    )]
     what: Vec<String>,
     /// Delete what these files describe
     #[arg(short, long, value_name = "FILE", num_args = 1..)]
@@ -133,7 +137,9 @@ impl Delete {
                     return Err(Failure::usage(format!("which {}?", resource.plural))
                         .hint("name them, or use --all, -l or --field-selector"));
                 }
-                (false, true) => return Err(Failure::usage("names and --all or a selector cannot be combined")),
+                (false, true) => {
+                    return Err(Failure::usage("names and --all or a selector cannot be combined"));
+                }
                 (false, false) => {
                     for name in target.names {
                         victims.push(self.victim(client, resource, None, name)?);
@@ -144,15 +150,28 @@ impl Delete {
         Ok(victims)
     }
 
-    fn victim(&self, client: &Client, resource: &Resource, own: Option<&str>, name: String) -> Result<Victim, Failure> {
+    fn victim(
+        &self,
+        client: &Client,
+        resource: &Resource,
+        own: Option<&str>,
+        name: String,
+    ) -> Result<Victim, Failure> {
         let namespace = own.map(str::to_owned).or_else(|| self.scope.namespace(client));
         match namespace {
-            None if resource.namespaced => Err(Failure::usage("objects cannot be named across all namespaces")
-                .hint("leave out -A and name the namespace with -n")),
+            None if resource.namespaced => {
+                Err(Failure::usage("objects cannot be named across all namespaces")
+                    .hint("leave out -A and name the namespace with -n"))
+            }
             namespace => {
                 let namespace = namespace.filter(|_| resource.namespaced).unwrap_or_default();
                 let api = Api::namespaced(client, resource, &namespace);
-                Ok(Victim { api, namespace, name, uid: None })
+                Ok(Victim {
+                    api,
+                    namespace,
+                    name,
+                    uid: None,
+                })
             }
         }
     }
@@ -172,7 +191,12 @@ impl Delete {
         while let Some(object) = list.next().await? {
             let key = object.key();
             let api = Api::namespaced(client, resource, &key.namespace);
-            victims.push(Victim { api, namespace: key.namespace.clone(), name: key.name.clone(), uid: None });
+            victims.push(Victim {
+                api,
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+                uid: None,
+            });
         }
         if victims.is_empty() {
             terminal::note("No resources found");
@@ -186,15 +210,26 @@ impl Delete {
         for read in manifest::read(&self.filename, self.recursive) {
             let found = read.and_then(|manifest| {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let (version, kind) = (text(&manifest.object["apiVersion"]), text(&manifest.object["kind"]));
+                let (version, kind) = (
+                    text(&manifest.object["apiVersion"]),
+                    text(&manifest.object["kind"]),
+                );
                 let metadata = &manifest.object["metadata"];
-                let resource = catalog.resources.iter().find(|r| r.kind == kind && r.api_version() == version);
+                let resource = catalog
+                    .resources
+                    .iter()
+                    .find(|r| r.kind == kind && r.api_version() == version);
                 let unknown = || {
                     let what = format!("no matches for kind \"{kind}\" in version \"{version}\"");
                     Failure::failed(what).at(&manifest.place.to_string())
                 };
                 let resource = resource.ok_or_else(unknown)?;
-                self.victim(client, resource, metadata["namespace"].as_str(), text(&metadata["name"]))
+                self.victim(
+                    client,
+                    resource,
+                    metadata["namespace"].as_str(),
+                    text(&metadata["name"]),
+                )
             });
             match found {
                 Ok(victim) => victims.push(victim),
@@ -223,7 +258,9 @@ impl Delete {
         for warning in &answer.warnings {
             terminal::warn(warning);
         }
-        let uid = answer.value["details"]["uid"].as_str().or(answer.value["metadata"]["uid"].as_str());
+        let uid = answer.value["details"]["uid"]
+            .as_str()
+            .or(answer.value["metadata"]["uid"].as_str());
         victim.uid = uid.map(str::to_owned);
         self.print(victim);
         Ok(())
@@ -232,7 +269,11 @@ impl Delete {
     fn print(&self, victim: &Victim) {
         let kind = victim.api.resource().qualified_kind();
         let (name, namespace) = (&victim.name, &victim.namespace);
-        let place = if namespace.is_empty() { String::new() } else { format!(" from {namespace} namespace") };
+        let place = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!(" from {namespace} namespace")
+        };
         let dry = if self.dry_run { " (server dry run)" } else { "" };
         let line = match self.output {
             Format::Text => format!("{kind} \"{name}\" deleted{place}{dry}"),
@@ -264,7 +305,10 @@ async fn wait(victims: &[Victim]) -> Result<(), Failure> {
             }
             if !told && started.elapsed() > PATIENCE {
                 told = true;
-                terminal::note(&format!("waiting until {} is gone (it may have finalizers)…", victim.name));
+                terminal::note(&format!(
+                    "waiting until {} is gone (it may have finalizers)…",
+                    victim.name
+                ));
             }
             tokio::time::sleep(POLL).await;
         }

@@ -57,7 +57,9 @@ impl Demo {
         stop.cancel();
         match server.await {
             Ok(served) => result.and(served),
-            Err(error) => result.and(Err(Failure::failed(format!("the control plane ended badly: {error}")))),
+            Err(error) => result.and(Err(Failure::failed(format!(
+                "the control plane ended badly: {error}"
+            )))),
         }
     }
 
@@ -78,7 +80,9 @@ impl Demo {
             Format::Text => Show::Text,
             Format::Json => Show::Json,
         };
-        let client = Connection::with_kubeconfig(kubeconfig.to_owned()).client().await?;
+        let client = Connection::with_kubeconfig(kubeconfig.to_owned())
+            .client()
+            .await?;
         let mut tour = Tour::begin(client, show, address).await?;
         tour.run().await?;
         if self.once {

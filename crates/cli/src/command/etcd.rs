@@ -42,8 +42,12 @@ impl Etcd {
 
     fn address(&self) -> Result<SocketAddr, Failure> {
         let first = self.listen_client_urls.split(',').next().unwrap_or_default();
-        let host = first.trim_start_matches("http://").trim_end_matches('/').replace("localhost", "127.0.0.1");
-        host.parse().map_err(|_| Failure::usage(format!("--listen-client-urls {first} is not http://IP:PORT")))
+        let host = first
+            .trim_start_matches("http://")
+            .trim_end_matches('/')
+            .replace("localhost", "127.0.0.1");
+        host.parse()
+            .map_err(|_| Failure::usage(format!("--listen-client-urls {first} is not http://IP:PORT")))
     }
 }
 
@@ -67,9 +71,22 @@ mod tests {
 
     #[test]
     fn listens_where_envtest_says() {
-        let address = |text: &str| Etcd { listen_client_urls: text.to_owned() }.address().map(|a| a.to_string()).ok();
-        assert_eq!(address("http://127.0.0.1:7000").as_deref(), Some("127.0.0.1:7000"));
-        assert_eq!(address("http://localhost:0,http://127.0.0.1:1").as_deref(), Some("127.0.0.1:0"));
+        let address = |text: &str| {
+            Etcd {
+                listen_client_urls: text.to_owned(),
+            }
+            .address()
+            .map(|a| a.to_string())
+            .ok()
+        };
+        assert_eq!(
+            address("http://127.0.0.1:7000").as_deref(),
+            Some("127.0.0.1:7000")
+        );
+        assert_eq!(
+            address("http://localhost:0,http://127.0.0.1:1").as_deref(),
+            Some("127.0.0.1:0")
+        );
         assert_eq!(address("unix:///x"), None);
     }
 }

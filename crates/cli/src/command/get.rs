@@ -87,7 +87,11 @@ impl Get {
 
     fn parts(&self, client: &Client, catalog: &Catalog, target: &Target) -> Result<Vec<Part>, Failure> {
         let category = catalog.category(&target.word);
-        let resources = if category.is_empty() { vec![resolve(catalog, &target.word)?] } else { category };
+        let resources = if category.is_empty() {
+            vec![resolve(catalog, &target.word)?]
+        } else {
+            category
+        };
         let namespace = self.scope.namespace(client);
         if namespace.is_none() && !target.names.is_empty() && resources.iter().any(|r| r.namespaced) {
             let text = "a resource cannot be retrieved by name across all namespaces";
@@ -98,9 +102,16 @@ impl Get {
                 Some(namespace) => Api::namespaced(client, resource, namespace),
                 None => Api::all(client, resource),
             };
-            Part { api, names: target.names.clone() }
+            Part {
+                api,
+                names: target.names.clone(),
+            }
         };
-        Ok(resources.into_iter().filter(|r| r.supports("list")).map(part).collect())
+        Ok(resources
+            .into_iter()
+            .filter(|r| r.supports("list"))
+            .map(part)
+            .collect())
     }
 
     fn params(&self) -> ListParams {
@@ -144,21 +155,34 @@ impl Get {
         }
     }
 
-    async fn table(&self, part: &Part, wide: WideColumns, prefix: bool, failed: &mut Failed) -> Result<Table, Failure> {
+    async fn table(
+        &self,
+        part: &Part,
+        wide: WideColumns,
+        prefix: bool,
+        failed: &mut Failed,
+    ) -> Result<Table, Failure> {
         let mut whole = Table::default();
         if part.names.is_empty() {
             let mut params = self.params();
             loop {
                 let answer = part.api.read_as(None, AS_TABLE, &params).await?.value;
                 self.add_page(&mut whole, part, &answer, wide, prefix)?;
-                params.continue_token = answer["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+                params.continue_token = answer["metadata"]["continue"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
                 if params.continue_token.is_empty() {
                     return Ok(whole);
                 }
             }
         }
         for name in &part.names {
-            match part.api.read_as(Some(name), AS_TABLE, &ListParams::default()).await {
+            match part
+                .api
+                .read_as(Some(name), AS_TABLE, &ListParams::default())
+                .await
+            {
                 Ok(answer) => self.add_page(&mut whole, part, &answer.value, wide, prefix)?,
                 Err(error) if error.is_not_found() && self.ignore_not_found => {}
                 Err(error) => failed.note(&error.into()),
@@ -190,7 +214,12 @@ impl Get {
             table.prepend("NAMESPACE", rows.iter().map(namespace).collect());
         }
         if self.show_labels {
-            table.append("LABELS", rows.iter().map(|row| labels(&row["object"]["metadata"]["labels"])).collect());
+            table.append(
+                "LABELS",
+                rows.iter()
+                    .map(|row| labels(&row["object"]["metadata"]["labels"]))
+                    .collect(),
+            );
         }
         if whole.headings.is_empty() {
             *whole = table;
@@ -205,7 +234,11 @@ impl Get {
         for part in parts {
             let resource = part.api.resource();
             let mut keep = |value: Value| {
-                let value = if self.show_managed_fields { value } else { without_managed_fields(value) };
+                let value = if self.show_managed_fields {
+                    value
+                } else {
+                    without_managed_fields(value)
+                };
                 all.push((resource.clone(), value));
             };
             for name in &part.names {
@@ -234,7 +267,12 @@ impl Get {
 
     async fn objects(&self, parts: &[Part], format: ObjectFormat) -> Result<(), Failure> {
         let mut failed = Failed::default();
-        let objects: Vec<Value> = self.read(parts, &mut failed).await.into_iter().map(|(_, value)| value).collect();
+        let objects: Vec<Value> = self
+            .read(parts, &mut failed)
+            .await
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect();
         let single = matches!(parts, [part] if part.names.len() == 1);
         if !(single && objects.is_empty()) {
             documents(&mut terminal::stdout(), format, objects, single)?;
@@ -245,7 +283,11 @@ impl Get {
     async fn object_names(&self, parts: &[Part]) -> Result<(), Failure> {
         let mut failed = Failed::default();
         for (resource, object) in self.read(parts, &mut failed).await {
-            terminal::say(&format!("{}/{}", resource.qualified_kind(), text(&object["metadata"]["name"])))?;
+            terminal::say(&format!(
+                "{}/{}",
+                resource.qualified_kind(),
+                text(&object["metadata"]["name"])
+            ))?;
         }
         failed.end()
     }
@@ -256,7 +298,15 @@ fn text(value: &Value) -> String {
 }
 
 fn labels(value: &Value) -> String {
-    let pairs: Vec<String> =
-        value.as_object().into_iter().flatten().map(|(k, v)| format!("{k}={}", text(v))).collect();
-    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+    let pairs: Vec<String> = value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(k, v)| format!("{k}={}", text(v)))
+        .collect();
+    if pairs.is_empty() {
+        "<none>".to_owned()
+    } else {
+        pairs.join(",")
+    }
 }

@@ -68,7 +68,10 @@ impl Up {
         Settings {
             data_dir: (!self.in_memory).then(|| self.data_dir.clone()),
             listen: self.listen,
-            kubeconfig: self.kubeconfig.clone().unwrap_or_else(|| self.data_dir.join("kubeconfig")),
+            kubeconfig: self
+                .kubeconfig
+                .clone()
+                .unwrap_or_else(|| self.data_dir.join("kubeconfig")),
             credentials: Credentials::default(),
         }
     }

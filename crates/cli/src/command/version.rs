@@ -30,17 +30,30 @@ enum Format {
 impl Version {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let ours = env!("CARGO_PKG_VERSION");
-        let server = if self.client { Ok(None) } else { self.server().await.map(Some) };
+        let server = if self.client {
+            Ok(None)
+        } else {
+            self.server().await.map(Some)
+        };
         // Without any server there is nothing wrong; one that was named and does not answer is an error.
         let server = match server {
-            Err(failure) if failure.code == Code::NoConnection && self.connection.kubeconfig.is_none() => None,
+            Err(failure) if failure.code == Code::NoConnection && self.connection.kubeconfig.is_none() => {
+                None
+            }
             other => other?,
         };
         let line = match self.output {
             Format::Json => json!({"client": {"version": ours}, "server": server}).to_string(),
             Format::Text => {
-                let theirs = server.as_ref().and_then(|v| v["gitVersion"].as_str()).unwrap_or("none found");
-                if self.client { format!("skopos {ours}") } else { format!("skopos {ours}\nserver {theirs}") }
+                let theirs = server
+                    .as_ref()
+                    .and_then(|v| v["gitVersion"].as_str())
+                    .unwrap_or("none found");
+                if self.client {
+                    format!("skopos {ours}")
+                } else {
+                    format!("skopos {ours}\nserver {theirs}")
+                }
             }
         };
         Ok(terminal::say(&line)?)

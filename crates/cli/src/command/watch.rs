@@ -67,16 +67,27 @@ impl Watch {
         let word = self.what[0].split('/').next().unwrap_or_default();
         let resource = resolve(&catalog, word)?.clone();
         if !resource.supports("watch") {
-            return Err(Failure::failed(format!("{} cannot be watched", resource.group_resource())));
+            return Err(Failure::failed(format!(
+                "{} cannot be watched",
+                resource.group_resource()
+            )));
         }
         let api = match self.scope.namespace(&client) {
             Some(namespace) => Api::namespaced(&client, &resource, &namespace),
             None => Api::all(&client, &resource),
         };
         let follower = Follower::new(api, self.selection(name.as_deref()));
-        let session = Session { watch: &self, resource, follower, mirror: Mirror::default(), left: self.count };
+        let session = Session {
+            watch: &self,
+            resource,
+            follower,
+            mirror: Mirror::default(),
+            left: self.count,
+        };
         match self.timeout.map(Duration::from_secs) {
-            Some(limit) => tokio::time::timeout(limit, session.run(stop)).await.unwrap_or(Ok(())),
+            Some(limit) => tokio::time::timeout(limit, session.run(stop))
+                .await
+                .unwrap_or(Ok(())),
             None => session.run(stop).await,
         }
     }
@@ -86,17 +97,24 @@ impl Watch {
             [target] => match target.names.as_slice() {
                 [] => Ok(None),
                 [name] => Ok(Some(name.clone())),
-                _ => Err(Failure::usage("watch takes one name at most; use -l to choose several objects")),
+                _ => Err(Failure::usage(
+                    "watch takes one name at most; use -l to choose several objects",
+                )),
             },
             _ => Err(Failure::usage("watch takes one type; start one for each")),
         }
     }
 
     fn selection(&self, name: Option<&str>) -> Selection {
-        let by_name = name.map(|name| format!("metadata.name={name}")).unwrap_or_default();
+        let by_name = name
+            .map(|name| format!("metadata.name={name}"))
+            .unwrap_or_default();
         let both = [by_name.as_str(), self.select.fields.as_str()];
         let fields: Vec<&str> = both.into_iter().filter(|part| !part.is_empty()).collect();
-        Selection { label_selector: self.select.labels.clone(), field_selector: fields.join(",") }
+        Selection {
+            label_selector: self.select.labels.clone(),
+            field_selector: fields.join(","),
+        }
     }
 }
 
@@ -122,7 +140,9 @@ impl Session<'_> {
                 && !started
                 && !error.is_transient()
             {
-                let Follow::Trouble { error, .. } = report else { continue };
+                let Follow::Trouble { error, .. } = report else {
+                    continue;
+                };
                 return Err(error.into());
             }
             let listed = matches!(report, Follow::Listed { .. });
@@ -147,10 +167,12 @@ impl Session<'_> {
     async fn tell(&mut self, report: &Follow) {
         match report {
             Follow::Listing(Why::Expired) => terminal::note(
-                "relisting: the server no longer has the history since the last change; comparing states, versions in between cannot be shown",
+                "relisting: the server no longer has the history since the last change; \
+                 comparing states, versions in between cannot be shown",
             ),
             Follow::Listing(Why::OtherHistory) => terminal::note(
-                "relisting: the server has another history than before (was it restarted in memory?); comparing states",
+                "relisting: the server has another history than before (was it restarted in memory?); \
+                 comparing states",
             ),
             Follow::Trouble { error, retry_in } => {
                 let wait = retry_in.as_secs_f64();

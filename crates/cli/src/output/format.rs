@@ -14,7 +14,12 @@ pub(crate) enum ObjectFormat {
 }
 
 /// Writes one object as it is, or several as a list.
-pub(crate) fn documents(out: &mut impl Write, format: ObjectFormat, mut objects: Vec<Value>, single: bool) -> io::Result<()> {
+pub(crate) fn documents(
+    out: &mut impl Write,
+    format: ObjectFormat,
+    mut objects: Vec<Value>,
+    single: bool,
+) -> io::Result<()> {
     let value = match objects.pop() {
         Some(only) if single && objects.is_empty() => only,
         last => {

@@ -31,13 +31,18 @@ impl Table {
         }
         let columns = value["columnDefinitions"].as_array()?;
         let shown: Vec<usize> = (0..columns.len())
-            .filter(|&n| wide == WideColumns::Shown || columns[n]["priority"].as_i64().unwrap_or_default() == 0)
+            .filter(|&n| {
+                wide == WideColumns::Shown || columns[n]["priority"].as_i64().unwrap_or_default() == 0
+            })
             .collect();
         let heading = |&n: &usize| columns[n]["name"].as_str().unwrap_or_default().to_uppercase();
         let headings = shown.iter().map(heading).collect();
         let rows = value["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
         let row = |row: &Value| shown.iter().map(|&n| cell(&row["cells"][n])).collect();
-        Some(Self { headings, rows: rows.iter().map(row).collect() })
+        Some(Self {
+            headings,
+            rows: rows.iter().map(row).collect(),
+        })
     }
 
     /// Adds a column before the first.
@@ -63,10 +68,18 @@ impl Table {
 
     /// Lays it out, with or without its headings.
     pub(crate) fn render(&self, headings: bool) -> String {
-        let lines: Vec<&Vec<String>> = headings.then_some(&self.headings).into_iter().chain(&self.rows).collect();
+        let lines: Vec<&Vec<String>> = headings
+            .then_some(&self.headings)
+            .into_iter()
+            .chain(&self.rows)
+            .collect();
         let columns = lines.iter().map(|line| line.len()).max().unwrap_or_default();
         let width = |n: usize| {
-            let widest = lines.iter().filter_map(|line| line.get(n)).map(|cell| cell.chars().count()).max();
+            let widest = lines
+                .iter()
+                .filter_map(|line| line.get(n))
+                .map(|cell| cell.chars().count())
+                .max();
             (widest.unwrap_or_default() + PADDING).max(MIN_WIDTH)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -91,8 +104,16 @@ fn cell(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => {
             let line = text.split(['\n', '\r', '\x0c']).next().unwrap_or_default();
-            let mut shown: String =
-                line.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect();
+            let mut shown: String = line
+                .chars()
+                .map(|c| {
+                    if c.is_control() {
+                        c.escape_default().to_string()
+                    } else {
+                        c.to_string()
+                    }
+                })
+                .collect();
             if line.len() < text.len() {
                 shown.push_str("...");
             }
@@ -117,9 +138,15 @@ mod tests {
     #[test]
     fn columns_line_up_as_in_kubectl() {
         let narrow = Table::parse(&table(), WideColumns::Hidden).unwrap();
-        assert_eq!(narrow.render(true), "NAME          REPLICAS\nweb           3\na-long-name   \n");
+        assert_eq!(
+            narrow.render(true),
+            "NAME          REPLICAS\nweb           3\na-long-name   \n"
+        );
         let wide = Table::parse(&table(), WideColumns::Shown).unwrap();
-        assert_eq!(wide.render(false), "web           nginx   3\na-long-name           \n");
+        assert_eq!(
+            wide.render(false),
+            "web           nginx   3\na-long-name           \n"
+        );
     }
 
     #[test]

@@ -17,7 +17,11 @@ pub(crate) fn skopos(dir: &Path) -> Command {
 /// The binary under another name.
 pub(crate) fn skopos_as(program: &Path, dir: &Path) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(dir).env("HOME", dir).env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+        .current_dir(dir)
+        .env("HOME", dir)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null());
     for name in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "SKOPOS_LOG"] {
         command.env_remove(name);
     }
@@ -126,7 +130,11 @@ impl Lines {
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let lines = Lines::of(child.stdout.take().unwrap());
         let errors = Lines::of(child.stderr.take().unwrap());
         Self { child, lines, errors }
@@ -134,7 +142,11 @@ impl Running {
 
     /// Sends a signal by name, such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
+        let sent = Command::new("kill")
+            .arg(format!("-{name}"))
+            .arg(self.child.id().to_string())
+            .status()
+            .unwrap();
         assert!(sent.success());
     }
 

@@ -49,7 +49,8 @@ impl Tour {
     /// Installs the kind and begins to watch it.
     pub(super) async fn begin(client: Client, show: Show, address: SocketAddr) -> Result<Self, Failure> {
         if show == Show::Text {
-            let line = format!("{STRONG}Skopos{STRONG:#} runs a control plane in memory at https://{address}.");
+            let line =
+                format!("{STRONG}Skopos{STRONG:#} runs a control plane in memory at https://{address}.");
             terminal::say(&line)?;
         }
         let resource = install(&client, show).await?;
@@ -65,58 +66,74 @@ impl Tour {
             updated: 0,
             deleted: 0,
         };
-        tour.title("Watch it. The watch knows three words: group myapps.example.com, version v1, plural applications.")?;
+        tour.title(
+            "Watch it. The watch knows group, version and plural: myapps.example.com, v1, applications.",
+        )?;
         tour.until_listed().await?;
         Ok(tour)
     }
 
     pub(super) async fn run(&mut self) -> Result<(), Failure> {
-        let write = WriteParams { field_manager: "skopos-demo".to_owned(), ..WriteParams::default() };
+        self.create().await?;
+        self.change().await?;
+        self.refuse_and_delete().await?;
+        if self.show == Show::Json {
+            return Ok(());
+        }
+        let (created, updated, deleted) = (self.created, self.updated, self.deleted);
+        let done = format!("The watch saw {created} created, {updated} updated, {deleted} deleted.");
+        Ok(terminal::say(&format!("\n{STRONG}{done}{STRONG:#}"))?)
+    }
+
+    async fn create(&mut self) -> Result<(), Failure> {
         self.title("Create two applications. Fields with a default (replicas) are filled in by the server.")?;
         for object in [shop(), checkout()] {
-            self.api.create(&object, &write).await?;
+            self.api.create(&object, &by_demo()).await?;
         }
-        self.see(2).await?;
+        self.see(2).await
+    }
 
+    async fn change(&mut self) -> Result<(), Failure> {
         self.title("Roll out a new image and turn on debugging: one patch, one change, three fields.")?;
         let patch = json!({"spec": {"image": "nginx:1.28", "env": [
             {"name": "LOG_LEVEL", "value": "debug"}, {"name": "TRACE", "value": "on"}]}});
-        self.api.patch("shop", Patch::Merge(&patch), &write).await?;
+        self.api.patch("shop", Patch::Merge(&patch), &by_demo()).await?;
         self.see(1).await?;
 
         self.title("Scale it, through the scale subresource that kubectl and autoscalers use.")?;
         let scale = json!({"spec": {"replicas": 5}});
-        self.api.patch_subresource("shop", "scale", Patch::Merge(&scale), &write).await?;
+        self.api
+            .patch_subresource("shop", "scale", Patch::Merge(&scale), &by_demo())
+            .await?;
         self.see(1).await?;
 
-        self.title("Report progress in the status, as a controller does: the spec cannot change on this path.")?;
+        self.title("Report progress in the status, as a controller does: this path cannot change the spec.")?;
         let status = json!({"status": {"phase": "Running", "replicas": 5, "conditions": [
             {"type": "Ready", "status": "True", "reason": "AllReplicasReady"}]}});
-        self.api.patch_subresource("shop", "status", Patch::Merge(&status), &write).await?;
-        self.see(1).await?;
+        self.api
+            .patch_subresource("shop", "status", Patch::Merge(&status), &by_demo())
+            .await?;
+        self.see(1).await
+    }
 
-        self.title("Ask for something that the schema forbids. The server refuses, and the watch sees nothing.")?;
+    async fn refuse_and_delete(&mut self) -> Result<(), Failure> {
+        self.title("Ask for something that the schema forbids. The server refuses, the watch sees nothing.")?;
         let wrong = json!({"spec": {"image": ""}});
-        let refusal = self.api.patch("shop", Patch::Merge(&wrong), &write).await;
+        let refusal = self.api.patch("shop", Patch::Merge(&wrong), &by_demo()).await;
         self.refused(refusal.map(|_| ()))?;
 
         self.title("Delete one. A watch reports what it was.")?;
         self.api.delete("checkout", &DeleteParams::default()).await?;
-        self.see(1).await?;
-
-        let (created, updated, deleted) = (self.created, self.updated, self.deleted);
-        if self.show == Show::Text {
-            let done = format!("The watch saw {created} created, {updated} updated, {deleted} deleted.");
-            terminal::say(&format!("\n{STRONG}{done}{STRONG:#}"))?;
-        }
-        Ok(())
+        self.see(1).await
     }
 
     /// Checks that the tour went as it should.
     pub(super) fn end(self) -> Result<(), Failure> {
         match (self.created, self.updated, self.deleted) {
             (2, 3, 1) => Ok(()),
-            other => Err(Failure::failed(format!("the watch should have seen 2, 3 and 1 changes, not {other:?}"))),
+            other => Err(Failure::failed(format!(
+                "the watch should have seen 2, 3 and 1 changes, not {other:?}"
+            ))),
         }
     }
 
@@ -146,7 +163,9 @@ impl Tour {
                 };
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| Err(nothing_seen()))
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .unwrap_or_else(|_| Err(nothing_seen()))
     }
 
     /// Waits until the watch has seen so many changes.
@@ -159,7 +178,9 @@ impl Tour {
             }
             Ok(())
         };
-        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| Err(nothing_seen()))
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .unwrap_or_else(|_| Err(nothing_seen()))
     }
 
     /// Shows what a report means; returns how many changes that were.
@@ -184,9 +205,10 @@ impl Tour {
     fn refused(&self, result: Result<(), Error>) -> Result<(), Failure> {
         match result {
             Ok(()) => Err(Failure::failed("the server should have refused an empty image")),
-            Err(Error::Refused(status)) if self.show == Show::Text => {
-                Ok(terminal::say(&format!("    {FAINT}{}: {}{FAINT:#}", status.code, status.message))?)
-            }
+            Err(Error::Refused(status)) if self.show == Show::Text => Ok(terminal::say(&format!(
+                "    {FAINT}{}: {}{FAINT:#}",
+                status.code, status.message
+            ))?),
             Err(Error::Refused(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -202,19 +224,42 @@ fn title(show: Show, step: u32, text: &str) -> Result<(), Failure> {
 
 /// Applies the definition and looks up what the server made of it.
 async fn install(client: &Client, show: Show) -> Result<Resource, Failure> {
-    title(show, 1, "Install a kind that the server does not know: applications.myapps.example.com.")?;
+    title(
+        show,
+        1,
+        "Install a kind that the server does not know: applications.myapps.example.com.",
+    )?;
     let catalog = discover(client).await?;
-    let mut applier = Applier::new(client.clone(), catalog, NAMESPACE.to_owned(), WriteParams::default());
+    let mut applier = Applier::new(
+        client.clone(),
+        catalog,
+        NAMESPACE.to_owned(),
+        WriteParams::default(),
+    );
     for manifest in manifest::parse("the definition", DEFINITION.as_bytes()) {
         let applied = applier.apply(&manifest?.object).await?;
         if show == Show::Text {
             let name = applied.object["metadata"]["name"].as_str().unwrap_or_default();
-            terminal::say(&format!("    {FAINT}{name} {}{FAINT:#}", applied.outcome.as_str()))?;
+            terminal::say(&format!(
+                "    {FAINT}{name} {}{FAINT:#}",
+                applied.outcome.as_str()
+            ))?;
         }
     }
     let catalog = discover(client).await?;
     let missing = || Failure::failed("the server does not serve the kind that was just installed");
-    catalog.by_plural(GROUP, VERSION, PLURAL).cloned().ok_or_else(missing)
+    catalog
+        .by_plural(GROUP, VERSION, PLURAL)
+        .cloned()
+        .ok_or_else(missing)
+}
+
+/// Who writes during the tour.
+fn by_demo() -> WriteParams {
+    WriteParams {
+        field_manager: "skopos-demo".to_owned(),
+        ..WriteParams::default()
+    }
 }
 
 fn shop() -> Value {
@@ -241,6 +286,9 @@ fn checkout() -> Value {
 }
 
 fn nothing_seen() -> Failure {
-    Failure::failed(format!("the watch did not see the change within {} s", PATIENCE.as_secs()))
-        .hint("this should not happen: please report it")
+    Failure::failed(format!(
+        "the watch did not see the change within {} s",
+        PATIENCE.as_secs()
+    ))
+    .hint("this should not happen: please report it")
 }
