@@ -11,13 +11,12 @@ use skopos_store::Entry;
 
 use crate::edge::{ResponseBody, User};
 use crate::present::{self, Decoded, Types};
-use crate::registry::{Registry, Resource};
+use crate::registry::Resource;
 use crate::request::{Query, Target};
 
 /// Everything a handler needs to know about the request.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) registry: Arc<Registry>,
     pub(crate) resource: Arc<Resource>,
     pub(crate) target: Target,
     pub(crate) query: Query,
@@ -33,7 +32,6 @@ const MAX_WARNINGS: usize = 100;
 
 impl Call {
     pub(crate) fn new(
-        registry: Arc<Registry>,
         resource: Arc<Resource>,
         target: Target,
         query: Query,
@@ -41,7 +39,6 @@ impl Call {
         now: Timestamp,
     ) -> Call {
         Call {
-            registry,
             resource,
             target,
             query,
@@ -69,7 +66,10 @@ impl Call {
 
     /// Adds a `Warning` header to the response.
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        let mut warnings = self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut warnings = self
+            .warnings
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let text = text.into();
         if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
@@ -77,7 +77,12 @@ impl Call {
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        std::mem::take(
+            &mut *self
+                .warnings
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        )
     }
 }
 

@@ -31,7 +31,9 @@ pub(crate) fn prepare_create(object: &mut Value) {
 
 /// Objects may be stored in a new storage version from now on: it is remembered for good.
 pub(crate) fn prepare_update(object: &mut Value) {
-    let Some(version) = storage_version(object) else { return };
+    let Some(version) = storage_version(object) else {
+        return;
+    };
     let stored = &mut object["status"]["storedVersions"];
     match stored.as_array_mut() {
         Some(versions) if versions.iter().any(|v| v == version.as_str()) => {}
@@ -42,14 +44,23 @@ pub(crate) fn prepare_update(object: &mut Value) {
 
 fn storage_version(object: &Value) -> Option<String> {
     let versions = object.pointer("/spec/versions")?.as_array()?;
-    let storage = versions.iter().find(|v| v.get("storage").and_then(Value::as_bool) == Some(true))?;
+    let storage = versions
+        .iter()
+        .find(|v| v.get("storage").and_then(Value::as_bool) == Some(true))?;
     storage.get("name")?.as_str().map(str::to_owned)
 }
 
 /// Says on a definition that its deletion has been asked for.
 pub(crate) fn mark_terminating(object: &mut Value, now: Timestamp) {
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    set_condition(object, "Terminating", "True", "InstanceDeletionPending", message, now);
+    set_condition(
+        object,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        message,
+        now,
+    );
 }
 
 /// Sets a condition; the time moves only when its status does. Returns whether anything changed.
@@ -64,7 +75,9 @@ fn set_condition(
     if !object["status"]["conditions"].is_array() {
         object["status"]["conditions"] = json!([]);
     }
-    let conditions = object["status"]["conditions"].as_array_mut().expect("made an array above");
+    let conditions = object["status"]["conditions"]
+        .as_array_mut()
+        .expect("made an array above");
     let position = conditions.iter().position(|c| c["type"] == kind);
     let same_status = position.is_some_and(|i| conditions[i]["status"] == status);
     let time = match position {

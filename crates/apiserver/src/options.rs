@@ -36,7 +36,11 @@ impl WriteOptions {
             "Strict" => FieldValidation::Strict,
             other => {
                 let supported = ["", "Ignore", "Strict", "Warn"];
-                errors.push(FieldError::not_supported(&path.child("fieldValidation"), other, &supported));
+                errors.push(FieldError::not_supported(
+                    &path.child("fieldValidation"),
+                    other,
+                    &supported,
+                ));
                 FieldValidation::Warn
             }
         };
@@ -45,7 +49,10 @@ impl WriteOptions {
             errors.push(FieldError::forbidden(&path.child("force"), detail));
         }
         reject(kind, errors)?;
-        Ok(WriteOptions { dry_run, field_validation })
+        Ok(WriteOptions {
+            dry_run,
+            field_validation,
+        })
     }
 }
 
@@ -78,7 +85,10 @@ fn reject(kind: &str, errors: Vec<FieldError>) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    let kind = GroupKind { group: "meta.k8s.io".into(), kind: kind.into() };
+    let kind = GroupKind {
+        group: "meta.k8s.io".into(),
+        kind: kind.into(),
+    };
     Err(Status::invalid(&kind, "", errors))
 }
 
@@ -111,7 +121,9 @@ impl DeleteOptions {
 
     fn from_query(query: &Query) -> Result<DeleteOptions, Status> {
         let grace = query.get("gracePeriodSeconds").map(parse_int).transpose()?;
-        let orphan = query.has("orphanDependents").then(|| query.flag("orphanDependents"));
+        let orphan = query
+            .has("orphanDependents")
+            .then(|| query.flag("orphanDependents"));
         let dry_run = query.all("dryRun").map(str::to_owned).collect();
         DeleteOptions::check(dry_run, grace, query.get("propagationPolicy"), orphan)
     }
@@ -161,7 +173,12 @@ impl DeleteOptions {
         };
         let dry_run = dry_run_of(dry_run, &mut errors);
         reject("DeleteOptions", errors)?;
-        Ok(DeleteOptions { dry_run, grace_period_seconds, propagation, ..DeleteOptions::default() })
+        Ok(DeleteOptions {
+            dry_run,
+            grace_period_seconds,
+            propagation,
+            ..DeleteOptions::default()
+        })
     }
 }
 
@@ -198,7 +215,9 @@ impl ListOptions {
             .map_err(|e| Status::bad_request(e.to_string()))?;
         let version = query.get("resourceVersion").unwrap_or("");
         let matching = query.get("resourceVersionMatch").unwrap_or("");
-        let send_initial_events = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
+        let send_initial_events = query
+            .has("sendInitialEvents")
+            .then(|| query.flag("sendInitialEvents"));
         let continue_token = query.get("continue").map(str::to_owned);
         let errors = match watch {
             true => check_watch(matching, send_initial_events, continue_token.as_deref()),
@@ -219,7 +238,10 @@ impl ListOptions {
             },
             limit: usize::try_from(limit).unwrap_or(0),
             continue_token,
-            timeout: timeout.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0).map(Duration::from_secs),
+            timeout: timeout
+                .and_then(|t| u64::try_from(t).ok())
+                .filter(|t| *t > 0)
+                .map(Duration::from_secs),
             allow_bookmarks: query.flag("allowWatchBookmarks"),
             send_initial_events,
         })
@@ -243,7 +265,11 @@ fn check_list(matching: &str, version: &str, send: Option<bool>, token: Option<&
             errors.push(FieldError::forbidden(&path, detail));
         }
         if matching != "Exact" && matching != "NotOlderThan" {
-            errors.push(FieldError::not_supported(&path, matching, &["Exact", "NotOlderThan", ""]));
+            errors.push(FieldError::not_supported(
+                &path,
+                matching,
+                &["Exact", "NotOlderThan", ""],
+            ));
         }
         if matching == "Exact" && version == "0" {
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
@@ -252,7 +278,10 @@ fn check_list(matching: &str, version: &str, send: Option<bool>, token: Option<&
     }
     if send.is_some() {
         let path = FieldPath::root().child("sendInitialEvents");
-        errors.push(FieldError::forbidden(&path, "sendInitialEvents is forbidden for list"));
+        errors.push(FieldError::forbidden(
+            &path,
+            "sendInitialEvents is forbidden for list",
+        ));
     }
     errors
 }
@@ -299,7 +328,6 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
 }
 
 fn parse_int(text: &str) -> Result<i64, Status> {
-    text.parse().map_err(|_| {
-        Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-    })
+    text.parse()
+        .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
 }

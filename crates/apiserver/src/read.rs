@@ -22,7 +22,10 @@ pub(crate) async fn get(shared: &Shared, call: &Call) -> Result<Answer, Status> 
     if call.target.subresource == "scale" {
         return scale::get(shared, call);
     }
-    let entry = shared.store.get(&call.resource.space, &call.key()).ok_or_else(|| call.not_found())?;
+    let entry = shared
+        .store
+        .get(&call.resource.space, &call.key())
+        .ok_or_else(|| call.not_found())?;
     Ok(Answer::Stored { code: 200, entry })
 }
 
@@ -31,7 +34,11 @@ async fn wait_for_version(shared: &Shared, at_least: u64) -> Result<(), Status> 
     let deadline = tokio::time::Instant::now() + shared.settings.future_version_wait;
     while shared.store.revision().0 < at_least {
         if tokio::time::Instant::now() >= deadline {
-            return Err(Status::too_large_resource_version(at_least, shared.store.revision().0, 1));
+            return Err(Status::too_large_resource_version(
+                at_least,
+                shared.store.revision().0,
+                1,
+            ));
         }
         tokio::time::sleep(shared.settings.future_version_wait / 60).await;
     }

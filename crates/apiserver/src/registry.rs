@@ -12,8 +12,16 @@ use skopos_schema::{Column, JsonPath, Scale, Structural};
 use skopos_store::{Entry, Revision};
 
 /// Every verb a stored resource answers, in the order discovery lists them for custom resources.
-pub(crate) const ALL_VERBS: [&str; 8] =
-    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+pub(crate) const ALL_VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
 /// What is left of [`ALL_VERBS`] while the definition is being deleted.
 pub(crate) const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
@@ -112,14 +120,26 @@ impl Registry {
     ) -> Registry {
         let by_path = resources
             .iter()
-            .map(|r| ((r.group.clone(), r.version.clone(), r.plural.clone()), Arc::clone(r)))
+            .map(|r| {
+                (
+                    (r.group.clone(), r.version.clone(), r.plural.clone()),
+                    Arc::clone(r),
+                )
+            })
             .collect();
         let groups = collect_groups(&resources);
-        Registry { resources, by_path, groups, definitions, serial }
+        Registry {
+            resources,
+            by_path,
+            groups,
+            definitions,
+            serial,
+        }
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        self.by_path
+            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
     /// All resources of one group and version, in discovery order.
@@ -128,11 +148,9 @@ impl Registry {
         group: &'a str,
         version: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Resource>> + 'a {
-        self.resources.iter().filter(move |r| r.group == group && r.version == version)
-    }
-
-    pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
-        self.of(group, version).next().is_some()
+        self.resources
+            .iter()
+            .filter(move |r| r.group == group && r.version == version)
     }
 
     /// All resources, in discovery order.
@@ -173,7 +191,9 @@ impl Registry {
 
     /// The resource that serves a kind, for owner references and the like.
     pub(crate) fn by_kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<Resource>> {
-        self.resources.iter().find(|r| r.group == gvk.group && r.version == gvk.version && r.kind == gvk.kind)
+        self.resources
+            .iter()
+            .find(|r| r.group == gvk.group && r.version == gvk.version && r.kind == gvk.kind)
     }
 }
 
@@ -192,20 +212,18 @@ impl Resource {
         self.version == self.storage_version && self.group == self.storage_group
     }
 
-    pub(crate) fn gvk(&self) -> GroupVersionKind {
-        GroupVersionKind {
+    pub(crate) fn group_resource(&self) -> GroupResource {
+        GroupResource {
             group: self.group.clone(),
-            version: self.version.clone(),
-            kind: self.kind.clone(),
+            resource: self.plural.clone(),
         }
     }
 
-    pub(crate) fn group_resource(&self) -> GroupResource {
-        GroupResource { group: self.group.clone(), resource: self.plural.clone() }
-    }
-
     pub(crate) fn group_kind(&self) -> GroupKind {
-        GroupKind { group: self.group.clone(), kind: self.kind.clone() }
+        GroupKind {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+        }
     }
 
     pub(crate) fn allows(&self, verb: &str) -> bool {
@@ -235,22 +253,26 @@ impl Resource {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    pub(crate) fn has_status(&self) -> bool {
-        self.subresource("status").is_some()
-    }
-
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 
     /// The key of an object inside the resource's space.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
-        if self.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
+        if self.namespaced {
+            format!("{namespace}/{name}")
+        } else {
+            name.to_owned()
+        }
     }
 }
 
 pub(crate) fn join_group_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
 }
 
 /// The store's space for a resource of a group.
@@ -263,10 +285,17 @@ pub(crate) fn space_of(group: &str, plural: &str) -> Arc<str> {
 fn collect_groups(resources: &[Arc<Resource>]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for resource in resources {
-        let position = groups.iter().position(|g| g.name == resource.group).unwrap_or_else(|| {
-            groups.push(Group { name: resource.group.clone(), versions: Vec::new(), custom: true });
-            groups.len() - 1
-        });
+        let position = groups
+            .iter()
+            .position(|g| g.name == resource.group)
+            .unwrap_or_else(|| {
+                groups.push(Group {
+                    name: resource.group.clone(),
+                    versions: Vec::new(),
+                    custom: true,
+                });
+                groups.len() - 1
+            });
         let group = &mut groups[position];
         group.custom &= resource.custom().is_some();
         if !group.versions.contains(&resource.version) {

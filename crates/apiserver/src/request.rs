@@ -50,7 +50,11 @@ impl Target {
         let segments: Vec<String> = path.split('/').map(percent_decode).collect();
         let (group, version, mut rest) = match segments.first().map(String::as_str)? {
             "api" => (String::new(), segments.get(1)?.clone(), segments.get(2..)?),
-            "apis" => (segments.get(1)?.clone(), segments.get(2)?.clone(), segments.get(3..)?),
+            "apis" => (
+                segments.get(1)?.clone(),
+                segments.get(2)?.clone(),
+                segments.get(3..)?,
+            ),
             _ => return None,
         };
         // The deprecated `/watch/` prefix means the same as `?watch=true`.
@@ -109,12 +113,19 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(uri: &Uri) -> Query {
-        let pairs = uri.query().unwrap_or("").split('&').filter(|pair| !pair.is_empty());
+        let pairs = uri
+            .query()
+            .unwrap_or("")
+            .split('&')
+            .filter(|pair| !pair.is_empty());
         Query(
             pairs
                 .map(|pair| {
                     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    (percent_decode(&name.replace('+', " ")), percent_decode(&value.replace('+', " ")))
+                    (
+                        percent_decode(&name.replace('+', " ")),
+                        percent_decode(&value.replace('+', " ")),
+                    )
                 })
                 .collect(),
         )
@@ -122,24 +133,29 @@ impl Query {
 
     /// The first value of a parameter; an empty value counts as absent.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+        self.0
+            .iter()
+            .find(|(n, v)| n == name && !v.is_empty())
+            .map(|(_, v)| v.as_str())
     }
 
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
-        self.0.iter().filter(move |(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+        self.0
+            .iter()
+            .filter(move |(n, v)| n == name && !v.is_empty())
+            .map(|(_, v)| v.as_str())
     }
 
     /// A boolean parameter the way upstream converts it: present and neither `false` nor `0`.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0.iter().find(|(n, _)| n == name).is_some_and(|(_, v)| v != "false" && v != "0")
+        self.0
+            .iter()
+            .find(|(n, _)| n == name)
+            .is_some_and(|(_, v)| v != "false" && v != "0")
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(n, _)| n == name)
-    }
-
-    pub(crate) fn pairs(&self) -> &[(String, String)] {
-        &self.0
     }
 }
 
@@ -153,7 +169,10 @@ pub(crate) fn percent_decode(text: &str) -> String {
     let mut i = 0;
     while i < bytes.len() {
         let hex = |b: u8| (b as char).to_digit(16);
-        let pair = (bytes.get(i + 1).copied().and_then(hex), bytes.get(i + 2).copied().and_then(hex));
+        let pair = (
+            bytes.get(i + 1).copied().and_then(hex),
+            bytes.get(i + 2).copied().and_then(hex),
+        );
         match (bytes[i], pair) {
             (b'%', (Some(high), Some(low))) => {
                 out.push((high * 16 + low) as u8);
@@ -176,7 +195,14 @@ mod tests {
         let uri: Uri = uri.parse().unwrap();
         let found = Target::parse(&method, &uri, &Query::parse(&uri));
         let shown = found.as_ref().map(|t| {
-            let parts = [&t.group, &t.version, &t.namespace, &t.resource, &t.name, &t.subresource];
+            let parts = [
+                &t.group,
+                &t.version,
+                &t.namespace,
+                &t.resource,
+                &t.name,
+                &t.subresource,
+            ];
             (t.verb, parts.map(String::as_str).join("|"))
         });
         assert_eq!(shown, expect.map(|(verb, text)| (verb, text.to_owned())), "{uri}");
@@ -186,18 +212,66 @@ mod tests {
     fn takes_paths_apart_as_upstream_does() {
         use Verb::*;
         check(Method::GET, "/api/v1/pods", Some((List, "|v1||pods||")));
-        check(Method::GET, "/api/v1/namespaces", Some((List, "|v1||namespaces||")));
-        check(Method::GET, "/api/v1/namespaces/a", Some((Get, "|v1||namespaces|a|")));
-        check(Method::PUT, "/api/v1/namespaces/a/status", Some((Update, "|v1||namespaces|a|status")));
-        check(Method::PUT, "/api/v1/namespaces/a/finalize", Some((Update, "|v1||namespaces|a|finalize")));
-        check(Method::GET, "/api/v1/namespaces/a/pods/b", Some((Get, "|v1|a|pods|b|")));
-        check(Method::GET, "/apis/g/v1/foos?watch=1", Some((Watch, "g|v1||foos||")));
-        check(Method::GET, "/apis/g/v1/foos?watch=false", Some((List, "g|v1||foos||")));
-        check(Method::GET, "/apis/g/v1/watch/namespaces/a/foos", Some((Watch, "g|v1|a|foos||")));
-        check(Method::POST, "/apis/g/v1/namespaces/a/foos", Some((Create, "g|v1|a|foos||")));
-        check(Method::PATCH, "/apis/g/v1/namespaces/a/foos/x/scale", Some((Patch, "g|v1|a|foos|x|scale")));
-        check(Method::DELETE, "/apis/g/v1/namespaces/a/foos", Some((DeleteCollection, "g|v1|a|foos||")));
-        check(Method::GET, "/apis/g/v1/foos/a%2Fb", Some((Get, "g|v1||foos|a/b|")));
+        check(
+            Method::GET,
+            "/api/v1/namespaces",
+            Some((List, "|v1||namespaces||")),
+        );
+        check(
+            Method::GET,
+            "/api/v1/namespaces/a",
+            Some((Get, "|v1||namespaces|a|")),
+        );
+        check(
+            Method::PUT,
+            "/api/v1/namespaces/a/status",
+            Some((Update, "|v1||namespaces|a|status")),
+        );
+        check(
+            Method::PUT,
+            "/api/v1/namespaces/a/finalize",
+            Some((Update, "|v1||namespaces|a|finalize")),
+        );
+        check(
+            Method::GET,
+            "/api/v1/namespaces/a/pods/b",
+            Some((Get, "|v1|a|pods|b|")),
+        );
+        check(
+            Method::GET,
+            "/apis/g/v1/foos?watch=1",
+            Some((Watch, "g|v1||foos||")),
+        );
+        check(
+            Method::GET,
+            "/apis/g/v1/foos?watch=false",
+            Some((List, "g|v1||foos||")),
+        );
+        check(
+            Method::GET,
+            "/apis/g/v1/watch/namespaces/a/foos",
+            Some((Watch, "g|v1|a|foos||")),
+        );
+        check(
+            Method::POST,
+            "/apis/g/v1/namespaces/a/foos",
+            Some((Create, "g|v1|a|foos||")),
+        );
+        check(
+            Method::PATCH,
+            "/apis/g/v1/namespaces/a/foos/x/scale",
+            Some((Patch, "g|v1|a|foos|x|scale")),
+        );
+        check(
+            Method::DELETE,
+            "/apis/g/v1/namespaces/a/foos",
+            Some((DeleteCollection, "g|v1|a|foos||")),
+        );
+        check(
+            Method::GET,
+            "/apis/g/v1/foos/a%2Fb",
+            Some((Get, "g|v1||foos|a/b|")),
+        );
     }
 
     #[test]
@@ -210,7 +284,11 @@ mod tests {
 
     #[test]
     fn decodes_the_query() {
-        let query = Query::parse(&"/x?labelSelector=a%3Db%2Cc+in+%28d%29&limit=5&empty=".parse().unwrap());
+        let query = Query::parse(
+            &"/x?labelSelector=a%3Db%2Cc+in+%28d%29&limit=5&empty="
+                .parse()
+                .unwrap(),
+        );
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
         assert_eq!(query.get("limit"), Some("5"));
         assert_eq!(query.get("empty"), None);

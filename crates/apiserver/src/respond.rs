@@ -1,6 +1,6 @@
 //! From a handler's answer to an HTTP response in the form the client asked for.
 
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, VARY};
 use http::{Response, StatusCode};
 use skopos_object::Status;
 
@@ -16,7 +16,9 @@ pub(crate) fn respond(call: &Call, outcome: Result<Answer, Status>) -> Response<
     let mut response = outcome.unwrap_or_else(|status| refuse(&call.headers, &call.query, &status));
     for text in call.take_warnings() {
         if let Ok(value) = HeaderValue::from_str(&warning(&text)) {
-            response.headers_mut().append(HeaderName::from_static("warning"), value);
+            response
+                .headers_mut()
+                .append(HeaderName::from_static("warning"), value);
         }
     }
     response
@@ -27,7 +29,9 @@ pub(crate) fn refuse(headers: &http::HeaderMap, query: &Query, status: &Status) 
     let body = present::status(headers, query, status);
     let mut response = build(status.code, body.content_type, ResponseBody::full(body.bytes));
     if let Some(seconds) = status.retry_after_seconds() {
-        response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+        response
+            .headers_mut()
+            .insert(http::header::RETRY_AFTER, seconds.into());
     }
     response
 }
@@ -51,7 +55,12 @@ fn render(call: &Call, answer: Answer) -> Result<Response<ResponseBody>, Status>
     let (bytes, packed) = present::gzip_if_large(&wanted, body.bytes);
     let mut response = build(code, body.content_type, ResponseBody::full(bytes));
     if packed {
-        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        response
+            .headers_mut()
+            .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        response
+            .headers_mut()
+            .insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     Ok(response)
 }
@@ -59,7 +68,9 @@ fn render(call: &Call, answer: Answer) -> Result<Response<ResponseBody>, Status>
 pub(crate) fn build(code: u16, content_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 

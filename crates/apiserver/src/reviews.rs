@@ -17,9 +17,17 @@ pub(crate) fn review(call: &Call) -> Result<Answer, Status> {
         "selfsubjectreviews" => json!({"userInfo": user_info(call)}),
         "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => access(),
         "selfsubjectrulesreviews" => all_rules(),
-        _ => return Err(Status::method_not_supported(&call.resource.group_resource(), "create")),
+        _ => {
+            return Err(Status::method_not_supported(
+                &call.resource.group_resource(),
+                "create",
+            ));
+        }
     };
-    Ok(Answer::Object { code: 201, value: review })
+    Ok(Answer::Object {
+        code: 201,
+        value: review,
+    })
 }
 
 fn user_info(call: &Call) -> Value {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use http::{Method, Response, Uri};
+use http::Response;
 use jiff::Timestamp;
 use skopos_object::{Details, Reason, Status};
 
 use crate::call::{Answer, Call};
 use crate::edge::{Handler, Request, RequestLabels, ResponseBody, Sample, SampleValue};
+use crate::present::{Purpose, Wanted};
 use crate::published::Published;
 use crate::registry::{Registry, Resource};
 use crate::request::{Query, Target, Verb};
@@ -23,7 +24,9 @@ pub struct Router {
 
 impl std::fmt::Debug for Router {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Router").field("revision", &self.shared.store.revision()).finish_non_exhaustive()
+        f.debug_struct("Router")
+            .field("revision", &self.shared.store.revision())
+            .finish_non_exhaustive()
     }
 }
 
@@ -49,7 +52,7 @@ impl Handler for Router {
             Err(Refusal::Status(status)) => return refuse(&request.headers, &query, &status),
         };
         let labels = labels_of(&resource, &target);
-        let call = Call::new(registry, resource, target, query, request, Timestamp::now());
+        let call = Call::new(resource, target, query, request, Timestamp::now());
         let outcome = dispatch(&self.shared, &call).await;
         let mut response = respond(&call, outcome);
         response.extensions_mut().insert(labels);
@@ -58,9 +61,18 @@ impl Handler for Router {
 
     fn index_paths(&self) -> Vec<String> {
         let registry = self.shared.registry.load();
-        let mut paths = vec!["/api".to_owned(), "/apis".to_owned(), "/openapi/v2".into(), "/openapi/v3".into()];
+        let mut paths = vec![
+            "/api".to_owned(),
+            "/apis".to_owned(),
+            "/openapi/v2".into(),
+            "/openapi/v3".into(),
+        ];
         for group in registry.groups() {
-            let base = if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
+            let base = if group.name.is_empty() {
+                "/api".to_owned()
+            } else {
+                format!("/apis/{}", group.name)
+            };
             if !group.name.is_empty() {
                 paths.push(base.clone());
             }
@@ -70,7 +82,14 @@ impl Handler for Router {
     }
 
     fn samples(&self) -> Vec<Sample> {
-        let mut samples: Vec<Sample> = self.shared.registry.load().stored().iter().map(|r| self.count(r)).collect();
+        let mut samples: Vec<Sample> = self
+            .shared
+            .registry
+            .load()
+            .stored()
+            .iter()
+            .map(|r| self.count(r))
+            .collect();
         samples.extend(crate::metrics::store_samples(&self.shared.store.stats()));
         samples
     }
@@ -88,18 +107,16 @@ impl Router {
 
     /// Discovery and OpenAPI; the large documents are made off the runtime's threads.
     async fn document(&self, registry: &Arc<Registry>, request: &Request) -> Option<Response<ResponseBody>> {
-        if request.method != Method::GET && request.method != Method::HEAD {
-            return None;
-        }
-        let answer = move |shared: &Shared, registry: &Registry, uri: &Uri, headers: &http::HeaderMap| {
-            shared.published.handle(registry, &Method::GET, uri, headers)
-        };
-        let response = match Published::is_heavy(&request.uri) {
-            false => answer(&self.shared, registry, &request.uri, &request.headers),
+        let Request {
+            method, uri, headers, ..
+        } = request;
+        let response = match Published::is_heavy(uri) {
+            false => self.shared.published.handle(registry, method, uri, headers),
             true => {
                 let (shared, registry) = (Arc::clone(&self.shared), Arc::clone(registry));
-                let (uri, headers) = (request.uri.clone(), request.headers.clone());
-                tokio::task::spawn_blocking(move || answer(&shared, &registry, &uri, &headers)).await.ok()?
+                let (method, uri, headers) = (method.clone(), uri.clone(), headers.clone());
+                let make = move || shared.published.handle(&registry, &method, &uri, &headers);
+                tokio::task::spawn_blocking(make).await.ok()?
             }
         };
         response.map(|response| response.map(ResponseBody::full))
@@ -114,7 +131,11 @@ enum Refusal {
 }
 
 fn page_not_found() -> Response<ResponseBody> {
-    let mut response = build(404, "text/plain; charset=utf-8", ResponseBody::full("404 page not found\n"));
+    let mut response = build(
+        404,
+        "text/plain; charset=utf-8",
+        ResponseBody::full("404 page not found\n"),
+    );
     let nosniff = http::HeaderValue::from_static("nosniff");
     response.headers_mut().insert("x-content-type-options", nosniff);
     response
@@ -123,8 +144,14 @@ fn page_not_found() -> Response<ResponseBody> {
 /// Finds the resource and checks that the request has the right shape for it.
 fn find(registry: &Registry, target: &Target) -> Result<Arc<Resource>, Refusal> {
     let Some(resource) = registry.find(&target.group, &target.version, &target.resource) else {
-        let built_in = registry.of(&target.group, &target.version).any(|r| r.built_in().is_some());
-        return Err(if built_in { Refusal::Status(Status::generic_not_found()) } else { Refusal::Page });
+        let built_in = registry
+            .of(&target.group, &target.version)
+            .any(|r| r.built_in().is_some());
+        return Err(if built_in {
+            Refusal::Status(Status::generic_not_found())
+        } else {
+            Refusal::Page
+        });
     };
     match resource.built_in() {
         Some(_) => check_built_in_shape(resource, target).map_err(Refusal::Status)?,
@@ -135,7 +162,8 @@ fn find(registry: &Registry, target: &Target) -> Result<Arc<Resource>, Refusal> 
 
 /// Requests that name one object, or make one, must say the namespace it is in.
 fn lacks_namespace(resource: &Resource, target: &Target) -> bool {
-    let across = matches!(target.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) && target.name.is_empty();
+    let across =
+        matches!(target.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) && target.name.is_empty();
     resource.namespaced && target.namespace.is_empty() && !across
 }
 
@@ -196,8 +224,16 @@ fn method_not_allowed() -> Status {
 }
 
 async fn dispatch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
-    if let Some(warning) = call.resource.custom().and_then(|custom| custom.deprecation.as_deref()) {
+    if let Some(warning) = call
+        .resource
+        .custom()
+        .and_then(|custom| custom.deprecation.as_deref())
+    {
         call.warn(warning);
+    }
+    if !matches!(call.target.verb, Verb::Get | Verb::List | Verb::Watch) {
+        // What could not be shown afterwards is not done in the first place.
+        Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::Object)?;
     }
     if !call.resource.is_stored() {
         return reviews::review(call);
@@ -212,7 +248,9 @@ async fn dispatch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
         Verb::Delete => write::delete(shared, call).await,
         Verb::DeleteCollection => write::delete_collection(shared, call).await,
     }?;
-    if definition::is_definition(&call.resource) && !matches!(call.target.verb, Verb::Get | Verb::List | Verb::Watch) {
+    if definition::is_definition(&call.resource)
+        && !matches!(call.target.verb, Verb::Get | Verb::List | Verb::Watch)
+    {
         shared.definitions.settle(shared.definitions.latest()).await;
     }
     Ok(answer)

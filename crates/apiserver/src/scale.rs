@@ -13,9 +13,15 @@ use crate::versions;
 use crate::write::{Change, ObjectExt as _, Patch, modify};
 
 pub(crate) fn get(shared: &Shared, call: &Call) -> Result<Answer, Status> {
-    let entry = shared.store.get(&call.resource.space, &call.key()).ok_or_else(|| call.not_found())?;
+    let entry = shared
+        .store
+        .get(&call.resource.space, &call.key())
+        .ok_or_else(|| call.not_found())?;
     let object = versions::from_entry(&call.resource, &entry)?;
-    Ok(Answer::Object { code: 200, value: scale_of(&call.resource, &object)? })
+    Ok(Answer::Object {
+        code: 200,
+        value: scale_of(&call.resource, &object)?,
+    })
 }
 
 pub(crate) async fn update(shared: &Shared, call: &Call, options: &WriteOptions) -> Result<Answer, Status> {
@@ -48,7 +54,10 @@ async fn write(
 ) -> Result<Answer, Status> {
     let apply = |old: &Value| {
         let scale = change(&scale_of(&call.resource, old)?)?;
-        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+        let replicas = scale
+            .pointer("/spec/replicas")
+            .and_then(Value::as_i64)
+            .unwrap_or(0);
         let mut new = old.clone();
         paths_of(&call.resource)?
             .set_replicas(&mut new, replicas)
@@ -61,7 +70,10 @@ async fn write(
     };
     let entry = modify(shared, call, options.dry_run, Change::Apply(&apply)).await?;
     let object = versions::from_entry(&call.resource, &entry)?;
-    Ok(Answer::Object { code: 200, value: scale_of(&call.resource, &object)? })
+    Ok(Answer::Object {
+        code: 200,
+        value: scale_of(&call.resource, &object)?,
+    })
 }
 
 /// Built-in kinds keep their replicas where most custom resources do.
@@ -90,11 +102,16 @@ fn scale_of(resource: &Resource, object: &Value) -> Result<Value, Status> {
         }
         None if resource.custom().is_some() => {
             let path = paths.replicas_path(Replicas::Spec);
-            return Err(Status::internal(format!("the spec replicas field {path:?} does not exist")));
+            return Err(Status::internal(format!(
+                "the spec replicas field {path:?} does not exist"
+            )));
         }
         None => {}
     }
-    let replicas = paths.replicas(Replicas::Status, object).map_err(failed)?.unwrap_or(0);
+    let replicas = paths
+        .replicas(Replicas::Status, object)
+        .map_err(failed)?
+        .unwrap_or(0);
     let mut status = json!({"replicas": replicas});
     let selector = match resource.custom() {
         Some(_) => paths.selector(object).map_err(failed)?.map(str::to_owned),
@@ -111,6 +128,12 @@ fn scale_of(resource: &Resource, object: &Value) -> Result<Value, Status> {
 fn built_in_selector(object: &Value) -> Option<String> {
     let selector = object.pointer("/spec/selector")?;
     let structured = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
-    let selector = if structured { selector.clone() } else { json!({"matchLabels": selector}) };
-    skopos_object::LabelSelector::from_match(&selector).ok().map(|parsed| parsed.to_string())
+    let selector = if structured {
+        selector.clone()
+    } else {
+        json!({"matchLabels": selector})
+    };
+    skopos_object::LabelSelector::from_match(&selector)
+        .ok()
+        .map(|parsed| parsed.to_string())
 }

@@ -106,16 +106,30 @@ impl ApiServer {
         let (tls, serving_ca, authenticator) = identities(&config, &pki)?;
         let store = Store::open(config.store.clone()).map_err(|e| StartError::Store(Box::new(e)))?;
         let shared = Arc::new(Shared::new(store.clone(), settings(&config, &serving_ca)));
-        bootstrap(&shared).await.map_err(|status| StartError::Bootstrap(status.message))?;
+        bootstrap(&shared)
+            .await
+            .map_err(|status| StartError::Bootstrap(status.message))?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(Definitions::run(Arc::clone(&shared), stop.clone()));
         tasks.spawn(Namespaces::run(Arc::clone(&shared), stop.clone()));
         tasks.spawn(Garbage::run(Arc::clone(&shared), stop.clone()));
         tasks.spawn(expire(Arc::clone(&shared), stop.clone()));
-        let edge_config = EdgeConfig { limits: config.limits.clone(), authenticator, checks: Vec::new() };
+        let edge_config = EdgeConfig {
+            limits: config.limits.clone(),
+            authenticator,
+            checks: Vec::new(),
+        };
         let edge = Edge::new(Router::new(shared), edge_config);
-        Ok(ApiServer { store, edge, pki, tls, serving_ca, tasks, stop })
+        Ok(ApiServer {
+            store,
+            edge,
+            pki,
+            tls,
+            serving_ca,
+            tasks,
+            stop,
+        })
     }
 
     /// A service for clients in this process, who are the administrator.
@@ -127,7 +141,10 @@ impl ApiServer {
     /// The administrator's kubeconfig for a server reached at `url`.
     #[must_use]
     pub fn kubeconfig(&self, url: &str) -> Kubeconfig {
-        Kubeconfig { ca_pem: self.serving_ca.clone(), ..Kubeconfig::admin(url, &self.pki) }
+        Kubeconfig {
+            ca_pem: self.serving_ca.clone(),
+            ..Kubeconfig::admin(url, &self.pki)
+        }
     }
 
     /// Serves HTTPS on a listener until told to stop, then ends watches and waits for requests under way.
@@ -161,7 +178,11 @@ fn identities(config: &Config, pki: &Pki) -> Result<Identities, StartError> {
         None => (pki.serving()?, pki.ca_pem().to_owned()),
     };
     let tls = serving.server_config(&authority)?;
-    Ok((tls, ca, Authenticator::new(tokens).with_client_certificates(authority)))
+    Ok((
+        tls,
+        ca,
+        Authenticator::new(tokens).with_client_certificates(authority),
+    ))
 }
 
 fn settings(config: &Config, root_ca: &str) -> Settings {
@@ -176,7 +197,9 @@ fn settings(config: &Config, root_ca: &str) -> Settings {
 
 /// What is there before the first request: definitions served, namespaces made, owners known.
 async fn bootstrap(shared: &Shared) -> Result<(), skopos_object::Status> {
-    shared.sync_definitions(&mut crate::definition::Built::default()).await?;
+    shared
+        .sync_definitions(&mut crate::definition::Built::default())
+        .await?;
     Namespaces::bootstrap(shared).await?;
     if let Some(services) = shared.built_in("", "services") {
         create_if_absent(shared, services, "default/kubernetes", kubernetes_service()).await?;

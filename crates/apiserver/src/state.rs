@@ -52,14 +52,19 @@ impl Shared {
 
     /// A built-in resource by group and plural, in its stored version.
     pub(crate) fn built_in(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.built_in.iter().find(|r| r.is(group, plural) && r.is_served_as_stored())
+        self.built_in
+            .iter()
+            .find(|r| r.is(group, plural) && r.is_served_as_stored())
     }
 }
 
 impl Settings {
     /// Spread over one to two times the minimum, so that watches do not all end together.
     pub(crate) fn default_watch_timeout(&self) -> Duration {
-        let spread = f64::from(u16::from_le_bytes([uuid::Uuid::new_v4().as_bytes()[0], uuid::Uuid::new_v4().as_bytes()[1]])) / f64::from(u16::MAX);
+        let spread = f64::from(u16::from_le_bytes([
+            uuid::Uuid::new_v4().as_bytes()[0],
+            uuid::Uuid::new_v4().as_bytes()[1],
+        ])) / f64::from(u16::MAX);
         self.min_watch_timeout.mul_f64(1.0 + spread)
     }
 }

@@ -1,7 +1,8 @@
 //! What differs from kind to kind on the write path, as small answers to small questions.
 
-use crate::registry::Resource;
-use crate::write::NameRule;
+use skopos_object::validation::dns1123_subdomain;
+
+use crate::registry::{Resource, Source};
 
 /// A PUT to a name that does not exist creates it.
 pub(crate) fn creates_on_update(resource: &Resource) -> bool {
@@ -21,8 +22,10 @@ pub(crate) fn updates_unconditionally(resource: &Resource) -> bool {
     }
     !matches!(
         (resource.group.as_str(), resource.plural.as_str()),
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io", _)
-            | ("coordination.k8s.io", "leases")
+        (
+            "apiextensions.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io",
+            _
+        ) | ("coordination.k8s.io", "leases")
             | ("storage.k8s.io", "volumeattachments" | "csinodes")
     )
 }
@@ -33,17 +36,25 @@ pub(crate) fn returns_deleted_object(resource: &Resource) -> bool {
         (resource.group.as_str(), resource.plural.as_str()),
         (
             "",
-            "pods" | "services" | "serviceaccounts" | "persistentvolumes" | "persistentvolumeclaims"
-                | "podtemplates" | "replicationcontrollers" | "resourcequotas"
-        ) | ("storage.k8s.io", "storageclasses" | "volumeattachments" | "csidrivers" | "csinodes")
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "podtemplates"
+                | "replicationcontrollers"
+                | "resourcequotas"
+        ) | (
+            "storage.k8s.io",
+            "storageclasses" | "volumeattachments" | "csidrivers" | "csinodes"
+        )
     )
 }
 
-pub(crate) fn name_rule(resource: &Resource) -> NameRule {
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => NameRule::PathSegment,
-        ("certificates.k8s.io", _) => NameRule::PathSegment,
-        ("", "namespaces") => NameRule::Label,
-        _ => NameRule::Subdomain,
+/// Complaints about the name of an object.
+pub(crate) fn name_errors(resource: &Resource, name: &str) -> Vec<String> {
+    match &resource.source {
+        Source::Custom(_) => dns1123_subdomain(name),
+        Source::BuiltIn(kind) => skopos_builtin::name_errors(kind, name),
     }
 }

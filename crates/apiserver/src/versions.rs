@@ -12,7 +12,9 @@ use crate::write::ObjectExt as _;
 
 /// The stored bytes are exactly what the client is to see.
 pub(crate) fn is_servable_as_stored(resource: &Resource, entry: &Entry) -> bool {
-    let shaped = resource.custom().is_none_or(|custom| entry.modified > custom.shaped_since);
+    let shaped = resource
+        .custom()
+        .is_none_or(|custom| entry.modified > custom.shaped_since);
     shaped && resource.is_served_as_stored()
 }
 
@@ -71,10 +73,16 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 ];
 
 fn convert_built_in(object: &mut Value, from: &str, to: &str) {
-    let Some(root) = object.as_object_mut() else { return };
+    let Some(root) = object.as_object_mut() else {
+        return;
+    };
     match (from, to) {
-        ("v1", "events.k8s.io/v1") => EVENT_FIELDS.iter().for_each(|(core, new)| rename(root, core, new)),
-        ("events.k8s.io/v1", "v1") => EVENT_FIELDS.iter().for_each(|(core, new)| rename(root, new, core)),
+        ("v1", "events.k8s.io/v1") => EVENT_FIELDS
+            .iter()
+            .for_each(|(core, new)| rename(root, core, new)),
+        ("events.k8s.io/v1", "v1") => EVENT_FIELDS
+            .iter()
+            .for_each(|(core, new)| rename(root, new, core)),
         ("autoscaling/v2", "autoscaling/v1") => autoscaler_to_v1(root),
         ("autoscaling/v1", "autoscaling/v2") => autoscaler_to_v2(root),
         _ => {}
@@ -90,11 +98,14 @@ fn rename(root: &mut Map<String, Value>, from: &str, to: &str) {
 
 /// The version 1 autoscaler knows one metric, the utilisation of the CPU.
 fn autoscaler_to_v1(root: &mut Map<String, Value>) {
-    let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
     let metrics = spec.remove("metrics");
     spec.remove("behavior");
     let cpu = metrics.as_ref().and_then(Value::as_array).and_then(|list| {
-        list.iter().find(|m| m.pointer("/resource/name").and_then(Value::as_str) == Some("cpu"))
+        list.iter()
+            .find(|m| m.pointer("/resource/name").and_then(Value::as_str) == Some("cpu"))
     });
     if let Some(target) = cpu.and_then(|m| m.pointer("/resource/target/averageUtilization")) {
         spec.insert("targetCPUUtilizationPercentage".into(), target.clone());
@@ -102,8 +113,12 @@ fn autoscaler_to_v1(root: &mut Map<String, Value>) {
 }
 
 fn autoscaler_to_v2(root: &mut Map<String, Value>) {
-    let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let target = spec.remove("targetCPUUtilizationPercentage").unwrap_or_else(|| 80.into());
+    let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let target = spec
+        .remove("targetCPUUtilizationPercentage")
+        .unwrap_or_else(|| 80.into());
     let metric = serde_json::json!({
         "type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": target}},
@@ -118,7 +133,12 @@ pub(crate) fn unsaved_entry(key: &str, object: &Value) -> Arc<Entry> {
     let value = Bytes::from(object.to_string());
     // Newer than any schema, so that it is shown as it is.
     let revision = Revision(u64::MAX);
-    Arc::new(Entry { key: key.into(), value, created: revision, modified: revision })
+    Arc::new(Entry {
+        key: key.into(),
+        value,
+        created: revision,
+        modified: revision,
+    })
 }
 
 /// An entry that shows `object` at the version of the entry it would have replaced.
@@ -126,7 +146,12 @@ pub(crate) fn unsaved_update(entry: &Entry, object: &Value) -> Arc<Entry> {
     let mut object = object.clone();
     object.set_meta("resourceVersion", entry.modified.to_string());
     let value = Bytes::from(object.to_string());
-    Arc::new(Entry { key: entry.key.clone(), value, created: entry.created, modified: Revision(u64::MAX) })
+    Arc::new(Entry {
+        key: entry.key.clone(),
+        value,
+        created: entry.created,
+        modified: Revision(u64::MAX),
+    })
 }
 
 #[cfg(test)]
@@ -152,7 +177,10 @@ mod tests {
         let v1 = json!({"apiVersion": "autoscaling/v1", "spec": {"targetCPUUtilizationPercentage": 50}});
         let mut object = v1.clone();
         convert_built_in(&mut object, "autoscaling/v1", "autoscaling/v2");
-        assert_eq!(object.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&json!(50)));
+        assert_eq!(
+            object.pointer("/spec/metrics/0/resource/target/averageUtilization"),
+            Some(&json!(50))
+        );
         convert_built_in(&mut object, "autoscaling/v2", "autoscaling/v1");
         assert_eq!(object, v1);
     }

@@ -13,7 +13,7 @@ mod update;
 pub(crate) use commit::storage_failed;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_collection, delete_entry};
-pub(crate) use metadata::{NameRule, rfc3339};
+pub(crate) use metadata::rfc3339;
 pub(crate) use object::ObjectExt;
 pub(crate) use patch::{Patch, patch};
 pub(crate) use update::{Change, modify, update};

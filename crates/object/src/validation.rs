@@ -18,11 +18,8 @@ pub fn label_key(key: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_owned());
             } else {
-                errors.extend(
-                    dns1123_subdomain(prefix)
-                        .into_iter()
-                        .map(|e| format!("prefix part {e}")),
-                );
+                let complaints = subdomain_errors(prefix, too_long(253));
+                errors.extend(complaints.into_iter().map(|e| format!("prefix part {e}")));
             }
             *name
         }
@@ -69,7 +66,7 @@ pub fn label_value(value: &str) -> Vec<String> {
 pub fn dns1123_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 63 {
-        errors.push(too_long(63));
+        errors.push(name_too_long(63));
     }
     if !is_dns_label(value) {
         errors.push(if is_dns_subdomain(value) {
@@ -84,9 +81,13 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
 
 /// Checks a lower-case DNS subdomain (RFC 1123), such as the name of most objects.
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
+    subdomain_errors(value, name_too_long(253))
+}
+
+fn subdomain_errors(value: &str, too_long: String) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 253 {
-        errors.push(too_long(253));
+        errors.push(too_long);
     }
     if !is_dns_subdomain(value) {
         let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
@@ -103,7 +104,7 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
 pub fn dns1035_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > 63 {
-        errors.push(too_long(63));
+        errors.push(name_too_long(63));
     }
     if !is_dns_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
         let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
@@ -126,6 +127,11 @@ pub fn pattern_error(rule: &str, pattern: &str, examples: &[&str]) -> String {
     }
     let _ = write!(message, "regex used for validation is '{pattern}')");
     message
+}
+
+/// Words a complaint about a name of more than `max` bytes; the server says characters there.
+fn name_too_long(max: usize) -> String {
+    format!("must be no more than {max} characters")
 }
 
 /// Words a complaint about a text of more than `max` bytes.

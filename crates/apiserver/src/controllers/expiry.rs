@@ -28,22 +28,39 @@ pub(crate) async fn expire(shared: Arc<Shared>, stop: CancellationToken) {
 }
 
 pub(super) async fn remove_old_events(shared: &Shared, now: Timestamp) {
-    let Some(resource) = shared.built_in("", "events") else { return };
-    let Ok(page) = shared.store.list(&resource.space, &Range::default()) else { return };
+    let Some(resource) = shared.built_in("", "events") else {
+        return;
+    };
+    let Ok(page) = shared.store.list(&resource.space, &Range::default()) else {
+        return;
+    };
     let ttl = SignedDuration::try_from(shared.settings.event_ttl).unwrap_or(SignedDuration::from_hours(1));
     for entry in page.items.iter().filter(|entry| is_older(entry, now, ttl)) {
-        let Ok(last) = versions::parse(entry) else { continue };
+        let Ok(last) = versions::parse(entry) else {
+            continue;
+        };
         // Somebody who has just updated the event keeps it alive.
-        let _ = shared.remove(resource, &entry.key, Expect::At(entry.modified), &last).await;
+        let _ = shared
+            .remove(resource, &entry.key, Expect::At(entry.modified), &last)
+            .await;
     }
 }
 
 /// An event counts from its last sighting.
 fn is_older(entry: &Entry, now: Timestamp, ttl: SignedDuration) -> bool {
-    let times = [&["lastTimestamp"][..], &["eventTime"], &["metadata", "creationTimestamp"]];
+    let times = [
+        &["lastTimestamp"][..],
+        &["eventTime"],
+        &["metadata", "creationTimestamp"],
+    ];
     let newest = times
         .into_iter()
-        .filter_map(|path| serde_json::from_slice::<String>(raw_path(&entry.value, path)?).ok()?.parse().ok())
+        .filter_map(|path| {
+            serde_json::from_slice::<String>(raw_path(&entry.value, path)?)
+                .ok()?
+                .parse()
+                .ok()
+        })
         .max();
     newest.is_some_and(|time: Timestamp| now.duration_since(time) > ttl)
 }

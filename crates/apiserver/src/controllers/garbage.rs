@@ -55,7 +55,10 @@ impl Graph {
             }
         }
         for uid in &uids {
-            self.dependents.entry(uid.clone()).or_default().insert(place.clone());
+            self.dependents
+                .entry(uid.clone())
+                .or_default()
+                .insert(place.clone());
         }
         if !uids.is_empty() {
             self.owners.insert(place.clone(), uids);
@@ -65,11 +68,16 @@ impl Graph {
 
 impl Garbage {
     pub(crate) fn new() -> Garbage {
-        Garbage { bell: Notify::new(), graph: Mutex::new(Graph::default()) }
+        Garbage {
+            bell: Notify::new(),
+            graph: Mutex::new(Graph::default()),
+        }
     }
 
     fn graph(&self) -> std::sync::MutexGuard<'_, Graph> {
-        self.graph.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.graph
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(crate) fn observe_put(&self, resource: &Resource, object: &Value) {
@@ -90,7 +98,13 @@ impl Garbage {
         let place = place_of(resource, last);
         let mut graph = self.graph();
         graph.set_owners(&place, Vec::new());
-        let orphans: Vec<Place> = graph.dependents.get(last.uid()).into_iter().flatten().cloned().collect();
+        let orphans: Vec<Place> = graph
+            .dependents
+            .get(last.uid())
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
         // An owner that waits for its dependents looks again when one of them goes.
         let owners: Vec<Place> = owner_places(last);
         if orphans.is_empty() && owners.is_empty() {
@@ -105,7 +119,9 @@ impl Garbage {
     /// Reads all owner references from the store.
     pub(crate) fn rebuild(shared: &Shared) {
         for resource in shared.registry.load().stored() {
-            let Ok(page) = shared.store.list(&resource.space, &Range::default()) else { continue };
+            let Ok(page) = shared.store.list(&resource.space, &Range::default()) else {
+                continue;
+            };
             for entry in page.items {
                 let has_owner = raw_path(&entry.value, &["metadata", "ownerReferences"]).is_some();
                 let is_deleting = raw_path(&entry.value, &["metadata", "deletionTimestamp"]).is_some();
@@ -136,15 +152,25 @@ impl Garbage {
 }
 
 fn place_of(resource: &Resource, object: &Value) -> Place {
-    Place { space: Arc::clone(&resource.space), key: resource.key(object.namespace(), object.name()) }
+    Place {
+        space: Arc::clone(&resource.space),
+        key: resource.key(object.namespace(), object.name()),
+    }
 }
 
 fn owner_references(object: &Value) -> &[Value] {
-    object.meta("ownerReferences").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    object
+        .meta("ownerReferences")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 fn owner_uids(object: &Value) -> Vec<String> {
-    owner_references(object).iter().filter_map(|owner| owner["uid"].as_str()).map(str::to_owned).collect()
+    owner_references(object)
+        .iter()
+        .filter_map(|owner| owner["uid"].as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The owners of an object, known only by kind until the registry is asked.
@@ -154,7 +180,10 @@ fn owner_places(object: &Value) -> Vec<Place> {
         let api_version = owner["apiVersion"].as_str()?;
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
         let kind = owner["kind"].as_str()?;
-        Some(Place { space: format!("?{group}/{kind}").into(), key: format!("{namespace}/{}", owner["name"].as_str()?) })
+        Some(Place {
+            space: format!("?{group}/{kind}").into(),
+            key: format!("{namespace}/{}", owner["name"].as_str()?),
+        })
     };
     owner_references(object).iter().filter_map(place).collect()
 }
@@ -173,8 +202,12 @@ enum Owner {
 impl Shared {
     async fn collect(&self, place: &Place) -> Result<(), Status> {
         let registry = self.registry.load_full();
-        let Some((resource, key)) = resolve(&registry, place) else { return Ok(()) };
-        let Some(entry) = self.store.get(&resource.space, &key) else { return Ok(()) };
+        let Some((resource, key)) = resolve(&registry, place) else {
+            return Ok(());
+        };
+        let Some(entry) = self.store.get(&resource.space, &key) else {
+            return Ok(());
+        };
         let object = versions::parse(&entry)?;
         if object.is_deleting() {
             return self.finish_deletion(&registry, &resource, &key, &object).await;
@@ -191,8 +224,15 @@ impl Shared {
         object: &Value,
     ) -> Result<(), Status> {
         let finalizers = object.finalizers();
-        let dependents: Vec<Place> =
-            self.garbage.graph().dependents.get(object.uid()).into_iter().flatten().cloned().collect();
+        let dependents: Vec<Place> = self
+            .garbage
+            .graph()
+            .dependents
+            .get(object.uid())
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
         if finalizers.contains(&"orphan") {
             for place in &dependents {
                 self.release_dependent(registry, place, object.uid()).await?;
@@ -213,9 +253,18 @@ impl Shared {
     }
 
     /// Deletes a dependent of an object in foreground deletion; says whether the owner must wait for it.
-    async fn delete_dependent(&self, registry: &Registry, place: &Place, owner: &str) -> Result<bool, Status> {
-        let Some((resource, key)) = resolve(registry, place) else { return Ok(false) };
-        let Some(entry) = self.store.get(&resource.space, &key) else { return Ok(false) };
+    async fn delete_dependent(
+        &self,
+        registry: &Registry,
+        place: &Place,
+        owner: &str,
+    ) -> Result<bool, Status> {
+        let Some((resource, key)) = resolve(registry, place) else {
+            return Ok(false);
+        };
+        let Some(entry) = self.store.get(&resource.space, &key) else {
+            return Ok(false);
+        };
         let object = versions::parse(&entry)?;
         let blocks = owner_references(&object)
             .iter()
@@ -229,7 +278,11 @@ impl Shared {
         }
         if !object.is_deleting() {
             let has_dependents = self.garbage.graph().dependents.contains_key(object.uid());
-            let propagation = if has_dependents { Propagation::Foreground } else { Propagation::Background };
+            let propagation = if has_dependents {
+                Propagation::Foreground
+            } else {
+                Propagation::Background
+            };
             let options = DeleteOptions {
                 propagation: Some(propagation),
                 precondition_uid: Some(object.uid().to_owned()),
@@ -249,11 +302,20 @@ impl Shared {
         object: &Value,
     ) -> Result<(), Status> {
         let owners = owner_references(object);
-        let states: Vec<Owner> = owners.iter().map(|owner| self.owner_state(registry, object, owner)).collect();
-        if owners.is_empty() || states.iter().all(|state| matches!(state, Owner::Solid | Owner::Unknown)) {
+        let states: Vec<Owner> = owners
+            .iter()
+            .map(|owner| self.owner_state(registry, object, owner))
+            .collect();
+        if owners.is_empty()
+            || states
+                .iter()
+                .all(|state| matches!(state, Owner::Solid | Owner::Unknown))
+        {
             return Ok(());
         }
-        let is_kept = states.iter().any(|state| matches!(state, Owner::Solid | Owner::Unknown));
+        let is_kept = states
+            .iter()
+            .any(|state| matches!(state, Owner::Solid | Owner::Unknown));
         if is_kept {
             for (owner, state) in owners.iter().zip(&states) {
                 if let (Owner::Absent, Some(uid)) = (state, owner["uid"].as_str()) {
@@ -292,7 +354,9 @@ impl Shared {
         };
         match versions::parse(&entry) {
             Ok(found) if found.uid() != text("uid") => Owner::Absent,
-            Ok(found) if found.is_deleting() && found.finalizers().contains(&"foregroundDeletion") => Owner::Waiting,
+            Ok(found) if found.is_deleting() && found.finalizers().contains(&"foregroundDeletion") => {
+                Owner::Waiting
+            }
             _ => Owner::Solid,
         }
     }
@@ -307,7 +371,11 @@ impl Shared {
     /// Takes one owner out of an object.
     async fn release(&self, resource: &Arc<Resource>, key: &str, owner: &str) -> Result<(), Status> {
         self.rewrite(resource, key, |object| {
-            let rest: Vec<Value> = owner_references(object).iter().filter(|o| o["uid"] != owner).cloned().collect();
+            let rest: Vec<Value> = owner_references(object)
+                .iter()
+                .filter(|o| o["uid"] != owner)
+                .cloned()
+                .collect();
             match rest.is_empty() {
                 true => object.remove_meta("ownerReferences"),
                 false => object.set_meta("ownerReferences", rest),
@@ -316,19 +384,35 @@ impl Shared {
         .await
     }
 
-    async fn drop_finalizer(&self, resource: &Arc<Resource>, key: &str, finalizer: &str) -> Result<(), Status> {
+    async fn drop_finalizer(
+        &self,
+        resource: &Arc<Resource>,
+        key: &str,
+        finalizer: &str,
+    ) -> Result<(), Status> {
         self.rewrite(resource, key, |object| {
-            let rest: Vec<String> =
-                object.finalizers().into_iter().filter(|f| *f != finalizer).map(str::to_owned).collect();
+            let rest: Vec<String> = object
+                .finalizers()
+                .into_iter()
+                .filter(|f| *f != finalizer)
+                .map(str::to_owned)
+                .collect();
             object.set_finalizers(&rest);
         })
         .await
     }
 
     /// Changes a stored object in place; one whose last finalizer goes while it is being deleted goes too.
-    async fn rewrite(&self, resource: &Arc<Resource>, key: &str, change: impl Fn(&mut Value)) -> Result<(), Status> {
+    async fn rewrite(
+        &self,
+        resource: &Arc<Resource>,
+        key: &str,
+        change: impl Fn(&mut Value),
+    ) -> Result<(), Status> {
         loop {
-            let Some(entry) = self.store.get(&resource.space, key) else { return Ok(()) };
+            let Some(entry) = self.store.get(&resource.space, key) else {
+                return Ok(());
+            };
             let before = versions::parse(&entry)?;
             let mut object = before.clone();
             change(&mut object);
@@ -363,7 +447,10 @@ fn resolve(registry: &Registry, place: &Place) -> Option<(Arc<Resource>, String)
         return Some((resource, place.key.clone()));
     };
     let (group, kind) = by_kind.rsplit_once('/')?;
-    let resource = registry.resources().iter().find(|r| r.group == group && r.kind == kind && r.is_stored())?;
+    let resource = registry
+        .resources()
+        .iter()
+        .find(|r| r.group == group && r.kind == kind && r.is_stored())?;
     let (namespace, name) = place.key.split_once('/')?;
     Some((Arc::clone(resource), resource.key(namespace, name)))
 }

@@ -37,11 +37,16 @@ struct State {
 
 impl Namespaces {
     pub(crate) fn new() -> Namespaces {
-        Namespaces { bell: Notify::new(), state: Mutex::new(State::default()) }
+        Namespaces {
+            bell: Notify::new(),
+            state: Mutex::new(State::default()),
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(crate) fn observe(&self, name: &str) {
@@ -74,7 +79,8 @@ impl Namespaces {
         if !versions::parse(&entry)?.is_deleting() {
             return Ok(());
         }
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut status = Status::forbidden(&resource.group_resource(), name, &why);
         if let Some(details) = &mut status.details {
             details.causes.push(Cause {
@@ -88,7 +94,9 @@ impl Namespaces {
 
     /// Makes the system namespaces and looks at all that are stored.
     pub(crate) async fn bootstrap(shared: &Shared) -> Result<(), Status> {
-        let Some(resource) = shared.built_in("", "namespaces") else { return Ok(()) };
+        let Some(resource) = shared.built_in("", "namespaces") else {
+            return Ok(());
+        };
         for name in SYSTEM {
             let namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace",
@@ -97,7 +105,10 @@ impl Namespaces {
             });
             create_if_absent(shared, resource, name, namespace).await?;
         }
-        let page = shared.store.list(SPACE, &Range::default()).map_err(|e| Status::internal(e.to_string()))?;
+        let page = shared
+            .store
+            .list(SPACE, &Range::default())
+            .map_err(|e| Status::internal(e.to_string()))?;
         for entry in page.items {
             shared.sync_namespace(&entry.key).await?;
         }
@@ -180,19 +191,33 @@ impl Shared {
     /// Deletes what is in a namespace, pods before everything else; returns what has not gone.
     async fn empty_namespace(&self, name: &str) -> Result<Vec<Remainder>, Status> {
         let registry = self.registry.load_full();
-        let mut resources: Vec<Arc<Resource>> = registry.stored().into_iter().filter(|r| r.namespaced).collect();
+        let mut resources: Vec<Arc<Resource>> =
+            registry.stored().into_iter().filter(|r| r.namespaced).collect();
         resources.sort_by_key(|r| !r.is("", "pods"));
         let now = Timestamp::now();
         let prefix = format!("{name}/");
         let mut left = Vec::new();
         for resource in &resources {
-            let range = Range { prefix: prefix.clone(), ..Range::default() };
-            let page = self.store.list(&resource.space, &range).map_err(|e| Status::internal(e.to_string()))?;
+            let range = Range {
+                prefix: prefix.clone(),
+                ..Range::default()
+            };
+            let page = self
+                .store
+                .list(&resource.space, &range)
+                .map_err(|e| Status::internal(e.to_string()))?;
             for entry in page.items {
                 delete_entry(self, resource, &entry.key, &DeleteOptions::default(), now).await?;
                 if let Some(entry) = self.store.get(&resource.space, &entry.key) {
-                    let finalizers = versions::parse(&entry)?.finalizers().into_iter().map(str::to_owned).collect();
-                    left.push(Remainder { resource: resource.group_resource().to_string(), finalizers });
+                    let finalizers = versions::parse(&entry)?
+                        .finalizers()
+                        .into_iter()
+                        .map(str::to_owned)
+                        .collect();
+                    left.push(Remainder {
+                        resource: resource.group_resource().to_string(),
+                        finalizers,
+                    });
                 }
             }
             if resource.is("", "pods") && !left.is_empty() {
@@ -204,9 +229,13 @@ impl Shared {
 
     /// Writes what is left into the namespace's conditions, or lets it go.
     async fn report_namespace(&self, name: &str, left: &[Remainder]) -> Result<(), Status> {
-        let Some(resource) = self.built_in("", "namespaces").cloned() else { return Ok(()) };
+        let Some(resource) = self.built_in("", "namespaces").cloned() else {
+            return Ok(());
+        };
         loop {
-            let Some(entry) = self.store.get(SPACE, name) else { return Ok(()) };
+            let Some(entry) = self.store.get(SPACE, name) else {
+                return Ok(());
+            };
             let before = versions::parse(&entry)?;
             let mut namespace = before.clone();
             set_conditions(&mut namespace, left);
@@ -215,7 +244,11 @@ impl Shared {
                     .as_array()
                     .map(|list| list.iter().filter(|f| *f != "kubernetes").cloned().collect())
                     .unwrap_or_default();
-                namespace["spec"] = if rest.is_empty() { json!({}) } else { json!({"finalizers": rest}) };
+                namespace["spec"] = if rest.is_empty() {
+                    json!({})
+                } else {
+                    json!({"finalizers": rest})
+                };
             }
             let held = namespace.pointer("/spec/finalizers").is_some() || !namespace.finalizers().is_empty();
             let expect = Expect::At(entry.modified);
@@ -247,18 +280,51 @@ fn set_conditions(namespace: &mut Value, left: &[Remainder]) {
     let content = describe(left.iter().map(|r| r.resource.as_str()), |kind, n| {
         format!("{kind} has {n} resource instances")
     });
-    let finalizers = describe(left.iter().flat_map(|r| r.finalizers.iter().map(String::as_str)), |name, n| {
-        format!("{name} in {n} resource instances")
-    });
+    let finalizers = describe(
+        left.iter().flat_map(|r| r.finalizers.iter().map(String::as_str)),
+        |name, n| format!("{name} in {n} resource instances"),
+    );
     let all = [
-        ("NamespaceDeletionDiscoveryFailure", String::new(), "ResourcesDiscovered", "All resources successfully discovered"),
-        ("NamespaceDeletionGroupVersionParsingFailure", String::new(), "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-        ("NamespaceDeletionContentFailure", String::new(), "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
-        ("NamespaceContentRemaining", content.map(|c| format!("Some resources are remaining: {c}")).unwrap_or_default(), "ContentRemoved", "All content successfully removed"),
-        ("NamespaceFinalizersRemaining", finalizers.map(|f| format!("Some content in the namespace has finalizers remaining: {f}")).unwrap_or_default(), "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            String::new(),
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            String::new(),
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            String::new(),
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        (
+            "NamespaceContentRemaining",
+            content
+                .map(|c| format!("Some resources are remaining: {c}"))
+                .unwrap_or_default(),
+            "ContentRemoved",
+            "All content successfully removed",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            finalizers
+                .map(|f| format!("Some content in the namespace has finalizers remaining: {f}"))
+                .unwrap_or_default(),
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        ),
     ];
     let now = rfc3339(Timestamp::now());
-    let old = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let old = namespace["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let conditions: Vec<Value> = all
         .into_iter()
         .map(|(kind, problem, fine_reason, fine_message)| {
@@ -276,7 +342,10 @@ fn set_conditions(namespace: &mut Value, left: &[Remainder]) {
 }
 
 /// `a has 2 …, b has 1 …`, or nothing.
-fn describe<'a>(names: impl Iterator<Item = &'a str>, text: impl Fn(&str, usize) -> String) -> Option<String> {
+fn describe<'a>(
+    names: impl Iterator<Item = &'a str>,
+    text: impl Fn(&str, usize) -> String,
+) -> Option<String> {
     let mut counts = std::collections::BTreeMap::new();
     for name in names {
         *counts.entry(name).or_insert(0) += 1;

@@ -13,7 +13,9 @@ use skopos_store::{Entry, Expect, Range, Revision, WriteError};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{CLEANUP_FINALIZER, GROUP, PLURAL, is_condition_true, is_definition, names, resources, set_condition};
+use super::{
+    CLEANUP_FINALIZER, GROUP, PLURAL, is_condition_true, is_definition, names, resources, set_condition,
+};
 use crate::options::DeleteOptions;
 use crate::registry::{Registry, Resource, space_of};
 use crate::state::Shared;
@@ -35,7 +37,11 @@ pub(crate) struct Definitions {
 
 impl Definitions {
     pub(crate) fn new() -> Definitions {
-        Definitions { bell: Notify::new(), latest: AtomicU64::new(0), settled: watch::Sender::new(0) }
+        Definitions {
+            bell: Notify::new(),
+            latest: AtomicU64::new(0),
+            settled: watch::Sender::new(0),
+        }
     }
 
     pub(crate) fn observe(&self, revision: Revision) {
@@ -113,7 +119,10 @@ impl Shared {
     /// All definitions, oldest first: who came first keeps a name.
     fn read_definitions(&self) -> Result<Vec<(Arc<Entry>, Value)>, Status> {
         let space = space_of(GROUP, PLURAL);
-        let page = self.store.list(&space, &Range::default()).map_err(|e| Status::internal(e.to_string()))?;
+        let page = self
+            .store
+            .list(&space, &Range::default())
+            .map_err(|e| Status::internal(e.to_string()))?;
         let mut found = Vec::with_capacity(page.items.len());
         for entry in page.items {
             let definition = versions::parse(&entry)?;
@@ -149,9 +158,15 @@ impl Shared {
         Ok(true)
     }
 
-    async fn store_definition(&self, entry: &Entry, definition: &Value) -> Result<Option<Arc<Entry>>, Status> {
+    async fn store_definition(
+        &self,
+        entry: &Entry,
+        definition: &Value,
+    ) -> Result<Option<Arc<Entry>>, Status> {
         let registry = self.registry.load();
-        let resource = registry.find(GROUP, "v1", PLURAL).ok_or_else(|| Status::internal("no definitions"))?;
+        let resource = registry
+            .find(GROUP, "v1", PLURAL)
+            .ok_or_else(|| Status::internal("no definitions"))?;
         let expect = Expect::At(entry.modified);
         let gone = definition.is_deleting() && definition.finalizers().is_empty();
         let outcome = match gone {
@@ -178,7 +193,8 @@ impl Shared {
         }
         built.by_name = kept;
         built.serial += 1;
-        self.registry.store(Arc::new(Registry::new(all, entries, built.serial)));
+        self.registry
+            .store(Arc::new(Registry::new(all, entries, built.serial)));
     }
 
     /// Deletes the objects of a definition that is going, then the definition.
@@ -189,20 +205,41 @@ impl Shared {
         }
         let now = Timestamp::now();
         let mut definition = definition.clone();
-        let left = match built.by_name.get(definition.name()).and_then(|(_, made)| made.first()) {
+        let left = match built
+            .by_name
+            .get(definition.name())
+            .and_then(|(_, made)| made.first())
+        {
             Some(resource) => self.delete_all(resource, now).await?,
             None => 0,
         };
         if left > 0 {
             let message = "CustomResource deletion is in progress";
-            if set_condition(&mut definition, "Terminating", "True", "InstanceDeletionInProgress", message, now) {
+            if set_condition(
+                &mut definition,
+                "Terminating",
+                "True",
+                "InstanceDeletionInProgress",
+                message,
+                now,
+            ) {
                 self.store_definition(entry, &definition).await?;
             }
             return Ok(());
         }
         let message = "removed all instances";
-        set_condition(&mut definition, "Terminating", "False", "InstanceDeletionCompleted", message, now);
-        let rest: Vec<String> = finalizers.into_iter().filter(|f| f != CLEANUP_FINALIZER).collect();
+        set_condition(
+            &mut definition,
+            "Terminating",
+            "False",
+            "InstanceDeletionCompleted",
+            message,
+            now,
+        );
+        let rest: Vec<String> = finalizers
+            .into_iter()
+            .filter(|f| f != CLEANUP_FINALIZER)
+            .collect();
         definition.set_finalizers(&rest);
         self.store_definition(entry, &definition).await?;
         Ok(())
@@ -223,13 +260,20 @@ impl Built {
     fn resources_of(&self, entry: &Entry, definition: &Value) -> (u64, Vec<Arc<Resource>>) {
         let mut hasher = DefaultHasher::new();
         definition["spec"].to_string().hash(&mut hasher);
-        definition["status"]["acceptedNames"].to_string().hash(&mut hasher);
+        definition["status"]["acceptedNames"]
+            .to_string()
+            .hash(&mut hasher);
         definition.is_deleting().hash(&mut hasher);
         definition.uid().hash(&mut hasher);
-        let served = is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established");
+        let served =
+            is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established");
         served.hash(&mut hasher);
         let fingerprint = hasher.finish();
-        if let Some(made) = self.by_name.get(definition.name()).filter(|made| made.0 == fingerprint) {
+        if let Some(made) = self
+            .by_name
+            .get(definition.name())
+            .filter(|made| made.0 == fingerprint)
+        {
             return made.clone();
         }
         if !served {
@@ -237,7 +281,11 @@ impl Built {
         }
         // Objects written since the spec last changed have its shape; a first generation never changed.
         let never_changed = definition.meta("generation").and_then(Value::as_i64) == Some(1);
-        let shaped_since = if never_changed { entry.created } else { entry.modified };
+        let shaped_since = if never_changed {
+            entry.created
+        } else {
+            entry.modified
+        };
         match resources::of_definition(definition, shaped_since) {
             Ok(resources) => (fingerprint, resources),
             Err(error) => {

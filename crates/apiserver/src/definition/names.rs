@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{is_condition_true, set_condition};
 
@@ -19,7 +19,12 @@ impl Taken {
         let mut taken = Taken::default();
         for definition in definitions {
             let names = &definition["status"]["acceptedNames"];
-            let text = |field: &str| names[field].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
+            let text = |field: &str| {
+                names[field]
+                    .as_str()
+                    .filter(|name| !name.is_empty())
+                    .map(str::to_owned)
+            };
             taken.resources.extend(text("plural"));
             taken.resources.extend(text("singular"));
             taken.resources.extend(short_names(names));
@@ -38,7 +43,10 @@ fn short_names(names: &Value) -> Vec<String> {
 /// Gives a definition the names that are free and says so in its conditions. Returns whether it changed.
 pub(super) fn accept(definition: &mut Value, taken: &Taken, now: Timestamp) -> bool {
     let requested = definition["spec"]["names"].clone();
-    let mut accepted = definition["status"]["acceptedNames"].as_object().cloned().unwrap_or_default();
+    let mut accepted = definition["status"]["acceptedNames"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
     let mut conflict: Option<(&str, String)> = None;
     let fields = [
         ("plural", "PluralConflict", &taken.resources),
@@ -65,7 +73,6 @@ pub(super) fn accept(definition: &mut Value, taken: &Taken, now: Timestamp) -> b
     definition["status"] != before
 }
 
-
 fn accept_short_names(
     requested: &Value,
     accepted: &mut Map<String, Value>,
@@ -73,7 +80,11 @@ fn accept_short_names(
     conflict: &mut Option<(&'static str, String)>,
 ) {
     let wanted = short_names(requested);
-    let clashing: Vec<String> = wanted.iter().filter(|n| taken.contains(*n)).map(|n| format!("{n:?} is already in use")).collect();
+    let clashing: Vec<String> = wanted
+        .iter()
+        .filter(|n| taken.contains(*n))
+        .map(|n| format!("{n:?} is already in use"))
+        .collect();
     if clashing.is_empty() {
         put(accepted, "shortNames", &requested["shortNames"]);
         return;
@@ -96,10 +107,24 @@ fn set_name_conditions(definition: &mut Value, conflict: Option<(&str, String)>,
     let established = is_condition_true(definition, "Established");
     match conflict {
         None => {
-            set_condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now);
+            set_condition(
+                definition,
+                "NamesAccepted",
+                "True",
+                "NoConflicts",
+                "no conflicts found",
+                now,
+            );
             let message = "the initial names have been accepted";
             if !established {
-                set_condition(definition, "Established", "True", "InitialNamesAccepted", message, now);
+                set_condition(
+                    definition,
+                    "Established",
+                    "True",
+                    "InitialNamesAccepted",
+                    message,
+                    now,
+                );
             }
         }
         Some((reason, message)) => {
@@ -121,7 +146,10 @@ pub(super) fn check_approval(definition: &mut Value, now: Timestamp) -> bool {
     }
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     const CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
-    let approval = definition["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or("").to_owned();
+    let approval = definition["metadata"]["annotations"][ANNOTATION]
+        .as_str()
+        .unwrap_or("")
+        .to_owned();
     if approval.is_empty() {
         let message = format!("protected groups must have approval annotation {ANNOTATION:?}");
         return set_condition(definition, CONDITION, "False", "MissingAnnotation", &message, now);
@@ -137,6 +165,7 @@ pub(super) fn check_approval(definition: &mut Value, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn definition(plural: &str, kind: &str, short: &str) -> Value {
         json!({"spec": {"group": "g", "names": {"plural": plural, "kind": kind, "shortNames": [short]}}})
@@ -144,15 +173,27 @@ mod tests {
 
     fn reasons(definition: &Value) -> Vec<String> {
         let conditions = definition["status"]["conditions"].as_array().unwrap();
-        conditions.iter().map(|c| format!("{}={} {}", c["type"], c["status"], c["reason"]).replace('"', "")).collect()
+        conditions
+            .iter()
+            .map(|c| format!("{}={} {}", c["type"], c["status"], c["reason"]).replace('"', ""))
+            .collect()
     }
 
     #[test]
     fn the_first_definition_gets_its_names() {
         let mut first = definition("foos", "Foo", "f");
         assert!(accept(&mut first, &Taken::default(), Timestamp::UNIX_EPOCH));
-        assert_eq!(reasons(&first), ["NamesAccepted=True NoConflicts", "Established=True InitialNamesAccepted"]);
-        assert!(!accept(&mut first, &Taken::default(), Timestamp::now()), "accepting again changes nothing");
+        assert_eq!(
+            reasons(&first),
+            [
+                "NamesAccepted=True NoConflicts",
+                "Established=True InitialNamesAccepted"
+            ]
+        );
+        assert!(
+            !accept(&mut first, &Taken::default(), Timestamp::now()),
+            "accepting again changes nothing"
+        );
     }
 
     #[test]
@@ -162,7 +203,13 @@ mod tests {
         let taken = Taken::by(&[&first]);
         let mut second = definition("bars", "Foo", "b");
         accept(&mut second, &taken, Timestamp::UNIX_EPOCH);
-        assert_eq!(reasons(&second), ["NamesAccepted=False KindConflict", "Established=False NotAccepted"]);
+        assert_eq!(
+            reasons(&second),
+            [
+                "NamesAccepted=False KindConflict",
+                "Established=False NotAccepted"
+            ]
+        );
         let mut third = definition("bars", "Bar", "f");
         accept(&mut third, &taken, Timestamp::UNIX_EPOCH);
         assert_eq!(reasons(&third)[0], "NamesAccepted=False ShortNamesConflict");

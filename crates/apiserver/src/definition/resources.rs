@@ -13,7 +13,10 @@ use crate::registry::{
 
 /// The resources that are always there.
 pub(crate) fn built_in_resources() -> Vec<Arc<Resource>> {
-    skopos_builtin::kinds().iter().map(|kind| Arc::new(built_in(kind))).collect()
+    skopos_builtin::kinds()
+        .iter()
+        .map(|kind| Arc::new(built_in(kind)))
+        .collect()
 }
 
 fn built_in(kind: &'static skopos_builtin::Kind) -> Resource {
@@ -30,7 +33,12 @@ fn built_in(kind: &'static skopos_builtin::Kind) -> Resource {
         categories: owned(kind.categories),
         namespaced: kind.namespaced,
         verbs: kind.verbs.to_vec(),
-        subresources: kind.subresources.iter().filter(|s| is_served(s)).map(built_in_subresource).collect(),
+        subresources: kind
+            .subresources
+            .iter()
+            .filter(|s| is_served(s))
+            .map(built_in_subresource)
+            .collect(),
         space: space_of(storage_group, kind.plural),
         storage_group: storage_group.into(),
         storage_version: storage_version.into(),
@@ -66,7 +74,10 @@ fn built_in_subresource(subresource: &skopos_builtin::Subresource) -> Subresourc
 ///
 /// # Errors
 /// A schema that cannot be read: such a definition is stored but not served.
-pub(super) fn of_definition(definition: &Value, shaped_since: Revision) -> Result<Vec<Arc<Resource>>, SchemaError> {
+pub(super) fn of_definition(
+    definition: &Value,
+    shaped_since: Revision,
+) -> Result<Vec<Arc<Resource>>, SchemaError> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(storage) = versions.iter().find(|v| v["storage"] == true) else {
@@ -79,7 +90,13 @@ pub(super) fn of_definition(definition: &Value, shaped_since: Revision) -> Resul
             true => Arc::clone(&storage_schema),
             false => Arc::new(schema_of(version)?),
         };
-        let custom = custom(definition, version, schema, Arc::clone(&storage_schema), shaped_since);
+        let custom = custom(
+            definition,
+            version,
+            schema,
+            Arc::clone(&storage_schema),
+            shaped_since,
+        );
         resources.push(Arc::new(resource(definition, version, storage, custom)));
     }
     Ok(resources)
@@ -97,7 +114,9 @@ fn custom(
     storage_schema: Arc<Structural>,
     shaped_since: Revision,
 ) -> Custom {
-    let columns = version["additionalPrinterColumns"].as_array().map_or(&[][..], Vec::as_slice);
+    let columns = version["additionalPrinterColumns"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     let columns: Vec<Column> = match columns {
         [] => vec![Column::age()],
         columns => columns.iter().filter_map(|c| Column::from_json(c).ok()).collect(),
@@ -106,7 +125,9 @@ fn custom(
         definition: text(&definition["metadata"]["name"]),
         schema,
         storage_schema,
-        status: version.pointer("/subresources/status").is_some_and(|s| !s.is_null()),
+        status: version
+            .pointer("/subresources/status")
+            .is_some_and(|s| !s.is_null()),
         scale: version.pointer("/subresources/scale").and_then(Scale::from_json),
         columns,
         selectable_fields: selectable_fields(version),
@@ -117,11 +138,16 @@ fn custom(
 }
 
 fn selectable_fields(version: &Value) -> Vec<SelectableField> {
-    let fields = version["selectableFields"].as_array().map_or(&[][..], Vec::as_slice);
+    let fields = version["selectableFields"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     let parse = |field: &Value| {
         let path = field["jsonPath"].as_str()?;
         let label = path.trim_start_matches('.').to_owned();
-        Some(SelectableField { label, path: JsonPath::parse(path).ok()? })
+        Some(SelectableField {
+            label,
+            path: JsonPath::parse(path).ok()?,
+        })
     };
     fields.iter().filter_map(parse).collect()
 }
@@ -145,7 +171,10 @@ fn deprecation(definition: &Value, version: &Value) -> Option<String> {
         .filter(|other| compare_versions(&name, other).is_lt())
         .collect();
     better.sort_by(|a, b| compare_versions(b, a));
-    let hint = better.first().map(|best| format!("; use {group}/{best} {kind}")).unwrap_or_default();
+    let hint = better
+        .first()
+        .map(|best| format!("; use {group}/{best} {kind}"))
+        .unwrap_or_default();
     Some(format!("{group}/{name} {kind} is deprecated{hint}"))
 }
 
@@ -175,7 +204,11 @@ fn resource(definition: &Value, version: &Value, storage: &Value, custom: Custom
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
         namespaced: spec["scope"] == "Namespaced",
-        verbs: if custom.terminating { TERMINATING_VERBS.to_vec() } else { ALL_VERBS.to_vec() },
+        verbs: if custom.terminating {
+            TERMINATING_VERBS.to_vec()
+        } else {
+            ALL_VERBS.to_vec()
+        },
         subresources,
         storage_version: text(&storage["name"]),
         storage_group: group.clone(),
@@ -193,5 +226,10 @@ fn text(value: &Value) -> String {
 }
 
 fn texts(value: &Value) -> Vec<String> {
-    value.as_array().map_or(&[][..], Vec::as_slice).iter().map(text).collect()
+    value
+        .as_array()
+        .map_or(&[][..], Vec::as_slice)
+        .iter()
+        .map(text)
+        .collect()
 }

@@ -111,7 +111,7 @@ fn check_types(value: &Value, types: Types, body: &[u8]) -> Result<(), String> {
     for (field, shown) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
         match value.get(field) {
             Some(Value::String(text)) if !text.is_empty() => {}
-            None | Some(Value::Null | Value::String(_)) if types == Types::Required => {
+            None | Some(Value::Null | Value::String(_)) if types == Types::Required && field == "kind" => {
                 let shown_body = if body.starts_with(b"{") {
                     String::from_utf8_lossy(body).into_owned()
                 } else {

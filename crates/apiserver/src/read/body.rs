@@ -47,7 +47,10 @@ impl ListBody {
     }
 
     pub(super) fn compressed(mut self) -> ListBody {
-        self.gzip = Some(GzEncoder::new(Vec::with_capacity(CHUNK_BYTES), Compression::fast()));
+        self.gzip = Some(GzEncoder::new(
+            Vec::with_capacity(CHUNK_BYTES),
+            Compression::fast(),
+        ));
         self
     }
 

@@ -20,7 +20,10 @@ impl Filter {
         for requirement in options.fields.requirements() {
             check_supported(resource, &requirement.path)?;
         }
-        Ok(Filter { labels: options.labels.clone(), fields: options.fields.clone() })
+        Ok(Filter {
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+        })
     }
 
     pub(crate) fn is_everything(&self) -> bool {
@@ -47,7 +50,10 @@ impl Filter {
     }
 
     fn matches_fields(&self, resource: &Resource, entry: &Entry) -> bool {
-        self.fields.is_everything() || self.fields.matches(|label| Some(field_value(resource, entry, label)))
+        self.fields.is_everything()
+            || self
+                .fields
+                .matches(|label| Some(field_value(resource, entry, label)))
     }
 }
 
@@ -66,7 +72,9 @@ fn check_supported(resource: &Resource, label: &str) -> Result<(), Status> {
             if skopos_builtin::field_labels(kind).contains(&label) {
                 return Ok(());
             }
-            Err(Status::bad_request(skopos_builtin::field_label_error(kind, label)))
+            Err(Status::bad_request(skopos_builtin::field_label_error(
+                kind, label,
+            )))
         }
     }
 }
@@ -85,7 +93,9 @@ fn field_value(resource: &Resource, entry: &Entry, label: &str) -> String {
     match &resource.source {
         Source::Custom(custom) => {
             let field = custom.selectable_fields.iter().find(|field| field.label == label);
-            field.map(|f| skopos_schema::selectable_value(&f.path, &object)).unwrap_or_default()
+            field
+                .map(|f| skopos_schema::selectable_value(&f.path, &object))
+                .unwrap_or_default()
         }
         Source::BuiltIn(kind) => skopos_builtin::field_value(kind, &object, label).unwrap_or_default(),
     }

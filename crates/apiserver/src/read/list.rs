@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use serde_json::{Value, json};
 use skopos_object::Status;
 use skopos_store::{Compacted, Entry, Range, Revision};
@@ -44,19 +44,40 @@ pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<Answer, Status>
     };
     let as_stored = |entry: &Arc<Entry>| versions::is_servable_as_stored(&call.resource, entry);
     if wanted.is_plain_json() && selected.items.iter().all(as_stored) {
-        return Ok(Answer::Response(respond_as_stored(call, &wanted, &meta, selected.items)));
+        return Ok(Answer::Response(respond_as_stored(
+            call,
+            &wanted,
+            &meta,
+            selected.items,
+        )));
     }
     let resource = &call.resource;
-    let items = selected.items.iter().filter_map(|entry| versions::from_entry(resource, entry).ok());
+    let items = selected
+        .items
+        .iter()
+        .filter_map(|entry| versions::from_entry(resource, entry).ok());
     let body = present::list(&wanted, resource, &meta, items, call.now.as_second())?;
     Ok(Answer::Response(respond_whole(&wanted, body)))
 }
 
 /// A list of objects that are not in the store any more, as deletecollection answers.
-pub(crate) fn respond_with_values(call: &Call, revision: Revision, items: Vec<Value>) -> Result<Answer, Status> {
+pub(crate) fn respond_with_values(
+    call: &Call,
+    revision: Revision,
+    items: Vec<Value>,
+) -> Result<Answer, Status> {
     let wanted = Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::List)?;
-    let meta = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
-    let body = present::list(&wanted, &call.resource, &meta, items.into_iter(), call.now.as_second())?;
+    let meta = ListMeta {
+        resource_version: revision.to_string(),
+        ..ListMeta::default()
+    };
+    let body = present::list(
+        &wanted,
+        &call.resource,
+        &meta,
+        items.into_iter(),
+        call.now.as_second(),
+    )?;
     Ok(Answer::Response(respond_whole(&wanted, body)))
 }
 
@@ -69,19 +90,27 @@ fn respond_as_stored(
     let mut body = ListBody::new(ListFrame::plain(&call.resource, meta), items);
     let mut response = http::Response::builder().header(CONTENT_TYPE, "application/json");
     if wanted.gzip && body.len() > GZIP_THRESHOLD_BYTES {
-        response = response.header(CONTENT_ENCODING, "gzip");
+        response = response
+            .header(CONTENT_ENCODING, "gzip")
+            .header(VARY, "Accept-Encoding");
         body = body.compressed();
     }
-    response.body(ResponseBody::stream(body)).expect("the headers are constants")
+    response
+        .body(ResponseBody::stream(body))
+        .expect("the headers are constants")
 }
 
 fn respond_whole(wanted: &Wanted, body: present::Body) -> http::Response<ResponseBody> {
     let mut response = http::Response::builder().header(CONTENT_TYPE, body.content_type);
     let (bytes, packed) = present::gzip_if_large(wanted, body.bytes);
     if packed {
-        response = response.header(CONTENT_ENCODING, "gzip");
+        response = response
+            .header(CONTENT_ENCODING, "gzip")
+            .header(VARY, "Accept-Encoding");
     }
-    response.body(ResponseBody::full(bytes)).expect("the headers are constants")
+    response
+        .body(ResponseBody::full(bytes))
+        .expect("the headers are constants")
 }
 
 /// Finds what the options select: all of it, or one page.
@@ -92,8 +121,16 @@ pub(crate) fn select(shared: &Shared, call: &Call, options: &ListOptions) -> Res
     let at = start.at.filter(|at| *at <= shared.store.revision());
     // With a selector the limit counts matches, so the whole range is looked at.
     let limit = if filter.is_everything() { options.limit } else { 0 };
-    let range = Range { prefix: prefix.clone(), after: start.after.clone(), limit, at };
-    let page = shared.store.list(&call.resource.space, &range).map_err(|c| expired(&c, &start))?;
+    let range = Range {
+        prefix: prefix.clone(),
+        after: start.after.clone(),
+        limit,
+        at,
+    };
+    let page = shared
+        .store
+        .list(&call.resource.space, &range)
+        .map_err(|c| expired(&c, &start))?;
     let mut items = page.items;
     let mut remaining = page.remaining;
     if !filter.is_everything() {
@@ -148,7 +185,10 @@ impl Start {
             (None, Some(version)) if options.limit > 0 && version > 0 => Some(version),
             _ => None,
         };
-        Ok(Start { at: exact.map(Revision), ..Start::default() })
+        Ok(Start {
+            at: exact.map(Revision),
+            ..Start::default()
+        })
     }
 }
 
@@ -158,20 +198,31 @@ fn encode_token(revision: Revision, key: &str) -> String {
 }
 
 fn decode_token(token: &str, prefix: &str) -> Result<Start, Status> {
-    let invalid = |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid{why}"));
-    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|e| invalid(format!(": {e}")))?;
-    let token = skopos_object::json::decode(&bytes).map_err(|e| invalid(format!(": {e}")))?.value;
+    let invalid =
+        |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid{why}"));
+    let bytes = URL_SAFE_NO_PAD
+        .decode(token)
+        .map_err(|e| invalid(format!(": {e}")))?;
+    let token = skopos_object::json::decode(&bytes)
+        .map_err(|e| invalid(format!(": {e}")))?
+        .value;
     let version = token.get("v").and_then(Value::as_str).unwrap_or("");
     if version != "meta.k8s.io/v1" {
-        return Err(invalid(format!(": server does not recognize this encoded version {version}")));
+        return Err(invalid(format!(
+            ": server does not recognize this encoded version {version}"
+        )));
     }
     let revision = token.get("rv").and_then(Value::as_i64).unwrap_or(0);
     if revision == 0 {
-        return Err(invalid(": incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));
+        return Err(invalid(
+            ": incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into(),
+        ));
     }
     let start = token.get("start").and_then(Value::as_str).unwrap_or("");
     if start.is_empty() {
-        return Err(invalid(": encoded start key empty (version meta.k8s.io/v1)".into()));
+        return Err(invalid(
+            ": encoded start key empty (version meta.k8s.io/v1)".into(),
+        ));
     }
     let key = start.trim_start_matches('/');
     if key.split('/').any(|segment| [".", "..", ""].contains(&segment)) {
@@ -180,7 +231,12 @@ fn decode_token(token: &str, prefix: &str) -> Result<Start, Status> {
     // A token ends in the smallest character, so that the list goes on right behind the key.
     let after = format!("{prefix}{}", key.strip_suffix('\0').unwrap_or(key));
     let at = u64::try_from(revision).ok().map(Revision);
-    Ok(Start { at, after: Some(after), shown: at, position: Some(start.to_owned()) })
+    Ok(Start {
+        at,
+        after: Some(after),
+        shown: at,
+        position: Some(start.to_owned()),
+    })
 }
 
 /// The version is gone; a list that was under way may go on at the present one.

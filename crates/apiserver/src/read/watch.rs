@@ -38,7 +38,12 @@ pub(crate) fn watch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
             .map_err(|e| Status::bad_request(e.to_string()))?;
     }
     let filter = Filter::new(&call.resource, &options)?;
-    let view = View { resource: Arc::clone(&call.resource), filter, wanted: wanted.clone(), sent_any: false };
+    let view = View {
+        resource: Arc::clone(&call.resource),
+        filter,
+        wanted: wanted.clone(),
+        sent_any: false,
+    };
     let started = Stream::start(shared, call, &options, view);
     let events = stream::unfold(started, |mut stream| async move {
         let frame = stream.next_frame().await?;
@@ -69,7 +74,12 @@ struct Stream {
 
 enum Phase {
     /// What existed at the start, still to be sent, then the changes after it.
-    Initial { items: std::vec::IntoIter<Arc<Entry>>, revision: Revision, mark_end: bool, watcher: Watcher },
+    Initial {
+        items: std::vec::IntoIter<Arc<Entry>>,
+        revision: Revision,
+        mark_end: bool,
+        watcher: Watcher,
+    },
     Live(Watcher),
     /// One last error, then the end.
     Failing(Status),
@@ -84,14 +94,24 @@ struct Bookmarks {
 impl Stream {
     fn start(shared: &Shared, call: &Call, options: &ListOptions, view: View) -> Stream {
         let now = Instant::now();
-        let timeout = options.timeout.unwrap_or_else(|| shared.settings.default_watch_timeout());
+        let timeout = options
+            .timeout
+            .unwrap_or_else(|| shared.settings.default_watch_timeout());
         let every = shared.settings.bookmark_interval;
         // A watch too short for a last bookmark gets none.
-        let last = timeout.checked_sub(LAST_BOOKMARK).filter(|rest| !rest.is_zero()).map(|rest| now + rest);
+        let last = timeout
+            .checked_sub(LAST_BOOKMARK)
+            .filter(|rest| !rest.is_zero())
+            .map(|rest| now + rest);
         let next = last.map_or(now + every, |last| last.min(now + every));
         let bookmarks = options.allow_bookmarks.then_some(Bookmarks { every, next });
         let phase = Phase::start(shared, call, options, &view);
-        Stream { view, phase, deadline: now + timeout, bookmarks }
+        Stream {
+            view,
+            phase,
+            deadline: now + timeout,
+            bookmarks,
+        }
     }
 
     /// The next piece of the stream; `None` at its end.
@@ -137,7 +157,13 @@ impl Stream {
 
     fn next_initial(&mut self) -> Option<Bytes> {
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
-        let Phase::Initial { mut items, revision, mark_end, watcher } = phase else {
+        let Phase::Initial {
+            mut items,
+            revision,
+            mark_end,
+            watcher,
+        } = phase
+        else {
             self.phase = phase;
             return None;
         };
@@ -149,7 +175,12 @@ impl Stream {
             self.phase = Phase::Live(watcher);
             return mark_end.then(|| self.view.bookmark(revision, true));
         }
-        self.phase = Phase::Initial { items, revision, mark_end, watcher };
+        self.phase = Phase::Initial {
+            items,
+            revision,
+            mark_end,
+            watcher,
+        };
         Some(frame.freeze())
     }
 
@@ -157,7 +188,11 @@ impl Stream {
         if let Some(bookmarks) = &mut self.bookmarks {
             let last = self.deadline.checked_sub(LAST_BOOKMARK).unwrap_or(self.deadline);
             let next = Instant::now() + bookmarks.every;
-            bookmarks.next = if Instant::now() >= last { self.deadline } else { next.min(last) };
+            bookmarks.next = if Instant::now() >= last {
+                self.deadline
+            } else {
+                next.min(last)
+            };
         }
         match &self.phase {
             Phase::Live(watcher) => self.view.bookmark(watcher.progress(), false),
@@ -178,20 +213,28 @@ impl Phase {
         let version = options.resource_version.unwrap_or(0);
         let wants_initial = options.send_initial_events.unwrap_or(version == 0);
         if !wants_initial {
-            let after = if version == 0 { shared.store.revision() } else { Revision(version) };
+            let after = if version == 0 {
+                shared.store.revision()
+            } else {
+                Revision(version)
+            };
             return match shared.store.watch(space, &prefix, after) {
                 Ok(watcher) => Phase::Live(watcher),
                 Err(compacted) => Phase::Failing(too_old(&compacted)),
             };
         }
         // The watch begins at the revision of the list, so nothing can fall between them.
-        let range = Range { prefix: prefix.clone(), ..Range::default() };
+        let range = Range {
+            prefix: prefix.clone(),
+            ..Range::default()
+        };
         let listed = shared.store.list(space, &range);
         let started = listed.and_then(|page| Ok((shared.store.watch(space, &prefix, page.revision)?, page)));
         match started {
             Err(compacted) => Phase::Failing(too_old(&compacted)),
             Ok((watcher, mut page)) => {
-                page.items.retain(|entry| view.filter.matches(&view.resource, entry));
+                page.items
+                    .retain(|entry| view.filter.matches(&view.resource, entry));
                 Phase::Initial {
                     items: page.items.into_iter(),
                     revision: page.revision,
@@ -231,7 +274,9 @@ impl View {
     /// The object has left the selection: its last state inside, at the version of the change.
     fn push_departed(&mut self, frame: &mut BytesMut, event: &Event) {
         let Some(previous) = &event.previous else { return };
-        let Ok(mut object) = versions::from_entry(&self.resource, previous) else { return };
+        let Ok(mut object) = versions::from_entry(&self.resource, previous) else {
+            return;
+        };
         object.set_meta("resourceVersion", event.revision().to_string());
         let line = self.event("DELETED", &object);
         frame.extend_from_slice(&line);
@@ -241,7 +286,13 @@ impl View {
         if self.wanted.is_plain_json() && versions::is_servable_as_stored(&self.resource, entry) {
             self.sent_any = true;
             frame.reserve(entry.value.len() + 40);
-            for part in [br#"{"type":""#, kind.as_bytes(), br#"","object":"#, &entry.value, b"}\n"] {
+            for part in [
+                br#"{"type":""#,
+                kind.as_bytes(),
+                br#"","object":"#,
+                &entry.value,
+                b"}\n",
+            ] {
                 frame.extend_from_slice(part);
             }
             return;

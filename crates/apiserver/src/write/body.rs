@@ -20,7 +20,9 @@ pub(super) fn read_object(call: &Call, validation: FieldValidation) -> Result<Va
     check_type(&call.resource, &mut object)?;
     sanitise(call, &mut object, decoded.duplicates, validation).map_err(|why| {
         let Resource { kind, version, .. } = &*call.resource;
-        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+        Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        ))
     })?;
     Ok(object)
 }
@@ -38,13 +40,20 @@ pub(super) fn sanitise(
     let (unknown, duplicates) = match &call.resource.source {
         Source::Custom(custom) => {
             let mut unknown = metadata::coerce(object)?;
-            unknown.extend(skopos_schema::prune(&custom.schema, object, skopos_schema::Root::Resource));
+            unknown.extend(skopos_schema::prune(
+                &custom.schema,
+                object,
+                skopos_schema::Root::Resource,
+            ));
             (unknown, duplicates)
         }
         Source::BuiltIn(kind) => {
             let unknown = skopos_builtin::decode(kind, object)?;
             // A typed decoder skips what it does not know without looking inside.
-            let duplicates = duplicates.into_iter().filter(|path| !unknown.contains(path)).collect();
+            let duplicates = duplicates
+                .into_iter()
+                .filter(|path| !unknown.contains(path))
+                .collect();
             (unknown, duplicates)
         }
     };

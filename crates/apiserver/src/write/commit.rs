@@ -13,7 +13,10 @@ use crate::state::Shared;
 /// Writes an object as JSON with room for its resource version, which only the store can know.
 pub(crate) fn encode_template(object: &Value) -> Template {
     let (bytes, revision_at) = encode(object, "");
-    Template { bytes: bytes.into(), revision_at: Some(revision_at) }
+    Template {
+        bytes: bytes.into(),
+        revision_at: Some(revision_at),
+    }
 }
 
 /// Would storing `object` over `entry` change a single byte?
@@ -45,7 +48,7 @@ fn encode(object: &Value, resource_version: &str) -> (Vec<u8>, usize) {
 fn encode_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, resource_version: &str) -> usize {
     let mut revision_at = None;
     let mut n_written = 0;
-    let mut write_version = |out: &mut Vec<u8>, i: usize| {
+    let write_version = |out: &mut Vec<u8>, i: usize| {
         separate(out, i, "resourceVersion");
         out.push(b'"');
         let at = out.len();
@@ -90,7 +93,12 @@ impl Shared {
         object: &Value,
     ) -> Result<Arc<Entry>, WriteError> {
         let op = Op::Put(encode_template(object));
-        let write = Write { space: Arc::clone(&resource.space), key: key.to_owned(), expect, op };
+        let write = Write {
+            space: Arc::clone(&resource.space),
+            key: key.to_owned(),
+            expect,
+            op,
+        };
         let entry = self.store.write(write).await?;
         self.observe_put(resource, object, &entry);
         Ok(entry)
@@ -104,8 +112,15 @@ impl Shared {
         expect: Expect,
         last: &Value,
     ) -> Result<Arc<Entry>, WriteError> {
-        let op = Op::Delete { tombstone: encode_template(last) };
-        let write = Write { space: Arc::clone(&resource.space), key: key.to_owned(), expect, op };
+        let op = Op::Delete {
+            tombstone: encode_template(last),
+        };
+        let write = Write {
+            space: Arc::clone(&resource.space),
+            key: key.to_owned(),
+            expect,
+            op,
+        };
         let entry = self.store.write(write).await?;
         self.observe_removal(resource, last, &entry);
         Ok(entry)
@@ -136,7 +151,9 @@ pub(crate) fn storage_failed(error: &WriteError) -> Status {
     if let WriteError::TooLarge { .. } = error {
         return Status::request_too_large(&error.to_string());
     }
-    let source = std::error::Error::source(error).map(|s| format!(": {s}")).unwrap_or_default();
+    let source = std::error::Error::source(error)
+        .map(|s| format!(": {s}"))
+        .unwrap_or_default();
     Status::internal(format!("{error}{source}"))
 }
 

@@ -45,11 +45,20 @@ pub(super) async fn insert(
         match insert_once(shared, call, candidate, dry_run).await? {
             Some(entry) => return Ok(entry),
             None if generates => {}
-            None => return Err(Status::already_exists(&call.resource.group_resource(), object.name())),
+            None => {
+                return Err(Status::already_exists(
+                    &call.resource.group_resource(),
+                    object.name(),
+                ));
+            }
         }
     }
     let resource = call.resource.group_resource();
-    Err(Status::generate_name_conflict(&resource, object.meta_str("generateName"), 1))
+    Err(Status::generate_name_conflict(
+        &resource,
+        object.meta_str("generateName"),
+        1,
+    ))
 }
 
 /// `None` when the name is taken.
@@ -85,6 +94,9 @@ fn generate_name(prefix: &str) -> String {
         end -= 1;
     }
     let random = uuid::Uuid::new_v4().into_bytes();
-    let suffix = random.iter().take(5).map(|byte| ALPHABET[usize::from(*byte) % ALPHABET.len()] as char);
+    let suffix = random
+        .iter()
+        .take(5)
+        .map(|byte| ALPHABET[usize::from(*byte) % ALPHABET.len()] as char);
     prefix[..end].chars().chain(suffix).collect()
 }

@@ -10,9 +10,9 @@ use skopos_store::{Entry, Expect, WriteError};
 use super::{ObjectExt as _, commit, prepare};
 use crate::call::{Answer, Call};
 use crate::options::{DeleteOptions, ListOptions, Propagation};
+use crate::present::{self, Types};
 use crate::registry::Resource;
 use crate::state::Shared;
-use crate::present::{self, Types};
 use crate::{definition, read, strategy, versions};
 
 const ORPHAN: &str = "orphan";
@@ -35,7 +35,10 @@ pub(crate) async fn delete(shared: &Shared, call: &Call) -> Result<Answer, Statu
         Deleted::Marked(entry) => Ok(Answer::Stored { code: 200, entry }),
         Deleted::Gone(mut last) if strategy::returns_deleted_object(&call.resource) => {
             versions::to_served(&call.resource, &mut last);
-            Ok(Answer::Object { code: 200, value: last })
+            Ok(Answer::Object {
+                code: 200,
+                value: last,
+            })
         }
         Deleted::Gone(last) => Ok(Answer::Status(Status::success(Details {
             name: call.target.name.clone(),
@@ -99,12 +102,14 @@ pub(crate) async fn delete_entry(
                 return Ok(Some(Deleted::Marked(versions::unsaved_update(&entry, &marked))));
             }
             Plan::Remove if options.dry_run => return Ok(Some(Deleted::Gone(old))),
-            Plan::Mark(marked) => {
-                shared.put(resource, key, Expect::At(entry.modified), &marked).await.map(Deleted::Marked)
-            }
-            Plan::Remove => {
-                shared.remove(resource, key, Expect::At(entry.modified), &old).await.map(|_| Deleted::Gone(old))
-            }
+            Plan::Mark(marked) => shared
+                .put(resource, key, Expect::At(entry.modified), &marked)
+                .await
+                .map(Deleted::Marked),
+            Plan::Remove => shared
+                .remove(resource, key, Expect::At(entry.modified), &old)
+                .await
+                .map(|_| Deleted::Gone(old)),
         };
         match outcome {
             Ok(deleted) => return Ok(Some(deleted)),
@@ -144,7 +149,12 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, now: Timestam
         if definition::is_definition(resource) {
             definition::mark_terminating(&mut new, now);
         }
-    } else if old.meta("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) > grace_seconds {
+    } else if old
+        .meta("deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        > grace_seconds
+    {
         new.set_meta("deletionGracePeriodSeconds", grace_seconds);
     }
     if new == *old { Plan::Keep } else { Plan::Mark(new) }
@@ -173,7 +183,9 @@ fn grace_period(resource: &Resource, object: &Value, options: &DeleteOptions) ->
     if !resource.is("", "pods") || text("/spec/nodeName").is_empty() || finished {
         return 0;
     }
-    let wanted = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    let wanted = object
+        .pointer("/spec/terminationGracePeriodSeconds")
+        .and_then(Value::as_i64);
     options.grace_period_seconds.or(wanted).unwrap_or(30).max(0)
 }
 
@@ -185,7 +197,10 @@ fn holds_namespace(resource: &Resource, object: &Value) -> bool {
 
 /// An object without finalizers that is nevertheless not to be removed yet.
 pub(super) fn is_held(resource: &Resource, object: &Value) -> bool {
-    let grace = object.meta("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    let grace = object
+        .meta("deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
     holds_namespace(resource, object) || grace > 0
 }
 

@@ -2,19 +2,12 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use skopos_object::validation::{dns1123_label, dns1123_subdomain, label_key, label_value};
+use skopos_object::validation::{dns1123_label, label_key, label_value};
 use skopos_object::{FieldError, FieldPath};
 
 use super::ObjectExt as _;
-
-/// Which names a resource's objects may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NameRule {
-    Subdomain,
-    Label,
-    /// Anything that is one segment of a path: RBAC names may contain colons.
-    PathSegment,
-}
+use crate::registry::Resource;
+use crate::strategy::name_errors;
 
 /// All fields of ObjectMeta with the JSON type each must have.
 const FIELDS: [(&str, FieldType); 15] = [
@@ -65,8 +58,16 @@ pub(super) fn coerce(object: &mut Value) -> Result<Vec<String>, String> {
             check_type(name, value, FIELDS[found].1)?;
         }
     }
-    let is_known = |name: &String| FIELDS.binary_search_by_key(&name.as_str(), |field| field.0).is_ok();
-    let unknown: Vec<String> = fields.keys().filter(|n| !is_known(n)).map(|n| format!("metadata.{n}")).collect();
+    let is_known = |name: &String| {
+        FIELDS
+            .binary_search_by_key(&name.as_str(), |field| field.0)
+            .is_ok()
+    };
+    let unknown: Vec<String> = fields
+        .keys()
+        .filter(|n| !is_known(n))
+        .map(|n| format!("metadata.{n}"))
+        .collect();
     fields.retain(|name, value| is_known(name) && !is_empty(value));
     Ok(unknown)
 }
@@ -84,7 +85,10 @@ fn is_empty(value: &Value) -> bool {
 
 fn check_type(name: &str, value: &Value, expected: FieldType) -> Result<(), String> {
     let fails = |value: &Value, go_type: &str| {
-        Err(unmarshal_error(value, &format!("struct field ObjectMeta.{name} of type {go_type}")))
+        Err(unmarshal_error(
+            value,
+            &format!("struct field ObjectMeta.{name} of type {go_type}"),
+        ))
     };
     match (expected, value) {
         (FieldType::String, Value::String(_)) => Ok(()),
@@ -119,7 +123,11 @@ fn check_type(name: &str, value: &Value, expected: FieldType) -> Result<(), Stri
 }
 
 fn go_item_type(name: &str) -> &'static str {
-    if name == "ownerReferences" { "v1.OwnerReference" } else { "v1.ManagedFieldsEntry" }
+    if name == "ownerReferences" {
+        "v1.OwnerReference"
+    } else {
+        "v1.ManagedFieldsEntry"
+    }
 }
 
 fn unmarshal_error(value: &Value, target: &str) -> String {
@@ -136,7 +144,13 @@ fn unmarshal_error(value: &Value, target: &str) -> String {
 
 /// Sets what the server owns on a new object.
 pub(super) fn fill_for_create(object: &mut Value, now: Timestamp) {
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "generation"] {
+    for field in [
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "managedFields",
+        "generation",
+    ] {
         object.remove_meta(field);
     }
     object.set_meta("creationTimestamp", rfc3339(now));
@@ -175,47 +189,40 @@ pub(crate) fn rfc3339(time: Timestamp) -> String {
 const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 
 /// Checks metadata as it would be stored.
-pub(super) fn validate(object: &Value, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
+pub(super) fn validate(object: &Value, resource: &Resource) -> Vec<FieldError> {
     let path = FieldPath::root().child("metadata");
     let mut errors = Vec::new();
     let generate_name = object.meta_str("generateName");
     if !generate_name.is_empty() {
-        let prefix = generate_name.strip_suffix('-').filter(|_| rule != NameRule::PathSegment);
-        let masked = prefix.map_or_else(|| generate_name.to_owned(), |p| format!("{p}a"));
-        for message in name_errors(&masked, rule) {
-            errors.push(FieldError::invalid(&path.child("generateName"), generate_name, message));
+        // A prefix may end in what a name may not end in.
+        let masked = generate_name
+            .strip_suffix('-')
+            .map_or_else(|| generate_name.into(), |p| format!("{p}a"));
+        for message in name_errors(resource, &masked) {
+            errors.push(FieldError::invalid(
+                &path.child("generateName"),
+                generate_name,
+                message,
+            ));
         }
     }
     match object.name() {
-        "" => errors.push(FieldError::required(&path.child("name"), "name or generateName is required")),
+        "" => errors.push(FieldError::required(
+            &path.child("name"),
+            "name or generateName is required",
+        )),
         name => {
-            for message in name_errors(name, rule) {
+            for message in name_errors(resource, name) {
                 errors.push(FieldError::invalid(&path.child("name"), name, message));
             }
         }
     }
-    validate_namespace(object, namespaced, &path, &mut errors);
+    validate_namespace(object, resource.namespaced, &path, &mut errors);
     validate_labels(object, &path.child("labels"), &mut errors);
     validate_annotations(object, &path.child("annotations"), &mut errors);
     validate_owners(object, &path.child("ownerReferences"), &mut errors);
     validate_finalizers(object, &path.child("finalizers"), &mut errors);
     errors
-}
-
-fn name_errors(name: &str, rule: NameRule) -> Vec<String> {
-    match rule {
-        NameRule::Subdomain => dns1123_subdomain(name),
-        NameRule::Label => dns1123_label(name),
-        NameRule::PathSegment => path_segment_errors(name),
-    }
-}
-
-fn path_segment_errors(name: &str) -> Vec<String> {
-    if name == "." || name == ".." {
-        return vec![format!("may not be '{name}'")];
-    }
-    let illegal = ["/", "%"].into_iter().filter(|text| name.contains(text));
-    illegal.map(|text| format!("may not contain '{text}'")).collect()
 }
 
 fn validate_namespace(object: &Value, namespaced: bool, path: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -235,7 +242,9 @@ fn validate_namespace(object: &Value, namespaced: bool, path: &FieldPath, errors
 
 fn string_map<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let map = object.meta(field).and_then(Value::as_object);
-    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or("")))
+    map.into_iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or("")))
 }
 
 fn validate_labels(object: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -263,12 +272,19 @@ fn validate_annotations(object: &Value, path: &FieldPath, errors: &mut Vec<Field
 }
 
 fn validate_owners(object: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    let owners = object.meta("ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let owners = object
+        .meta("ownerReferences")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
     let mut controller: Option<String> = None;
     for owner in owners {
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or("");
         if text("apiVersion").is_empty() {
-            errors.push(FieldError::invalid(&path.child("apiVersion"), "", "version must not be empty"));
+            errors.push(FieldError::invalid(
+                &path.child("apiVersion"),
+                "",
+                "version must not be empty",
+            ));
         }
         for field in ["kind", "name", "uid"] {
             if text(field).is_empty() {
@@ -310,23 +326,41 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if old.is_deleting() {
         let before = old.finalizers();
-        let mut added: Vec<&str> = new.finalizers().into_iter().filter(|f| !before.contains(f)).collect();
+        let mut added: Vec<&str> = new
+            .finalizers()
+            .into_iter()
+            .filter(|f| !before.contains(f))
+            .collect();
         added.sort_unstable();
         added.dedup();
         if !added.is_empty() {
-            let shown = added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", ");
+            let shown = added
+                .iter()
+                .map(|f| format!("{f:?}"))
+                .collect::<Vec<_>>()
+                .join(", ");
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
             );
             errors.push(FieldError::forbidden(&path.child("finalizers"), detail));
         }
     }
-    let immutable =
-        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+    let immutable = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ];
     for field in immutable {
         if new.meta(field) != old.meta(field) {
             let value = new.meta(field).cloned().unwrap_or(Value::Null);
-            errors.push(FieldError::invalid(&path.child(field), value, "field is immutable"));
+            errors.push(FieldError::invalid(
+                &path.child(field),
+                value,
+                "field is immutable",
+            ));
         }
     }
     validate_labels(new, &path.child("labels"), &mut errors);
@@ -341,10 +375,19 @@ pub(super) fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<Str
     let known = old.map(|old| old.finalizers()).unwrap_or_default();
     let unqualified = |f: &&str| !f.contains('/') && !standard.contains(f) && !known.contains(f);
     let warn = |f: &str| {
-        let path = if f.contains('.') { " including a path (/)" } else { "" };
+        let path = if f.contains('.') {
+            " including a path (/)"
+        } else {
+            ""
+        };
         format!(
             "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
         )
     };
-    object.finalizers().into_iter().filter(unqualified).map(warn).collect()
+    object
+        .finalizers()
+        .into_iter()
+        .filter(unqualified)
+        .map(warn)
+        .collect()
 }

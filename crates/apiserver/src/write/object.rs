@@ -55,7 +55,9 @@ impl ObjectExt for Value {
             *self = Value::Object(Map::new());
         }
         let root = self.as_object_mut().expect("made an object above");
-        let metadata = root.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+        let metadata = root
+            .entry("metadata")
+            .or_insert_with(|| Value::Object(Map::new()));
         if !metadata.is_object() {
             *metadata = Value::Object(Map::new());
         }

@@ -51,7 +51,11 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
 
 impl Patch {
     fn read(call: &Call) -> Result<Patch, Status> {
-        let header = call.headers.get(http::header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+        let header = call
+            .headers
+            .get(http::header::CONTENT_TYPE)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or("");
         let media_type = header.split(';').next().unwrap_or("").trim();
         match media_type {
             JSON_PATCH => read_json_patch(&call.body),
@@ -60,7 +64,8 @@ impl Patch {
                 Ok(Patch::Strategic(read_document(&call.body)?))
             }
             _ if call.resource.built_in().is_some() => {
-                Err(Status::unsupported_media_type("415: Unsupported Media Type").with_details(Details::default()))
+                Err(Status::unsupported_media_type("415: Unsupported Media Type")
+                    .with_details(Details::default()))
             }
             _ => Err(Status::unsupported_media_type(format!(
                 "the body of the request was in an unknown format - accepted media types include: {JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
@@ -100,7 +105,8 @@ fn read_json_patch(body: &[u8]) -> Result<Patch, Status> {
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {n}"
         )));
     }
-    let patch = JsonPatch::parse(&document).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+    let patch =
+        JsonPatch::parse(&document).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
     Ok(Patch::Json(patch))
 }
 
@@ -115,7 +121,8 @@ fn read_document(body: &[u8]) -> Result<Value, Status> {
 }
 
 fn decode(body: &[u8]) -> Result<Value, Status> {
-    let decoded = json::decode(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+    let decoded =
+        json::decode(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
     Ok(decoded.value)
 }
 

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use skopos_object::{FieldError, FieldPath, GroupKind, Status};
 use skopos_schema::crd;
 
+use super::commit::storage_error;
 use super::{ObjectExt as _, metadata};
 use crate::call::Call;
 use crate::definition;
 use crate::registry::{Resource, Source};
+use crate::services;
 use crate::state::Shared;
-use super::commit::storage_error;
-use crate::{services, strategy};
 
 /// What is about to happen to an object.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,9 @@ pub(crate) fn default(resource: &Resource, object: &mut Value) {
 pub(super) fn prepare_create(call: &Call, object: &mut Value) -> Result<(), Status> {
     let resource = &call.resource;
     if !object.meta_str("resourceVersion").is_empty() {
-        return Err(storage_error("resourceVersion should not be set on objects to be created"));
+        return Err(storage_error(
+            "resourceVersion should not be set on objects to be created",
+        ));
     }
     match_namespace(resource, object, &call.target.namespace)?;
     metadata::fill_for_create(object, call.now);
@@ -163,12 +165,20 @@ fn content_differs(new: &Value, old: &Value) -> bool {
         return true;
     };
     let counts = |field: &&String| !["metadata", "apiVersion", "kind"].contains(&field.as_str());
-    new.keys().chain(old.keys()).filter(counts).any(|field| new.get(field) != old.get(field))
+    new.keys()
+        .chain(old.keys())
+        .filter(counts)
+        .any(|field| new.get(field) != old.get(field))
 }
 
 impl Shared {
     /// Admission that needs the state of the cluster. Policies and webhooks will be asked here.
-    pub(super) fn admit(&self, call: &Call, object: &mut Value, operation: Operation<'_>) -> Result<(), Status> {
+    pub(super) fn admit(
+        &self,
+        call: &Call,
+        object: &mut Value,
+        operation: Operation<'_>,
+    ) -> Result<(), Status> {
         if let Operation::Create = operation {
             self.admit_create(call, object)?;
         }
@@ -190,7 +200,8 @@ impl Shared {
             return Ok(());
         }
         let namespace = call.target.namespace.as_str();
-        self.namespaces.admit_into(&self.store, resource, object.name(), namespace)
+        self.namespaces
+            .admit_into(&self.store, resource, object.name(), namespace)
     }
 }
 
@@ -205,7 +216,7 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
     let mut errors = Vec::new();
     // The checks of a definition include those of its metadata.
     if !definition::is_definition(resource) {
-        errors.extend(metadata::validate(object, resource.namespaced, strategy::name_rule(resource)));
+        errors.extend(metadata::validate(object, resource));
     }
     if let Some(old) = old {
         // The real server checks this twice, once for every kind and once in each kind's own strategy.
@@ -225,19 +236,30 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
 /// A patch may have changed what the object says it is.
 fn check_type_meta(resource: &Resource, object: &Value) -> Result<(), Status> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or("");
-    let expected = [("apiVersion", resource.api_version()), ("kind", resource.kind.clone())];
+    let expected = [
+        ("apiVersion", resource.api_version()),
+        ("kind", resource.kind.clone()),
+    ];
     let errors: Vec<FieldError> = expected
         .iter()
         .filter(|(field, wanted)| text(field) != wanted)
         .map(|(field, wanted)| {
-            FieldError::invalid(&FieldPath::root().child(field), text(field), format!("must be {wanted}"))
+            FieldError::invalid(
+                &FieldPath::root().child(field),
+                text(field),
+                format!("must be {wanted}"),
+            )
         })
         .collect();
     if errors.is_empty() {
         return Ok(());
     }
     let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
-    Err(Status::invalid(&GroupKind::new(group, text("kind")), object.name(), errors))
+    Err(Status::invalid(
+        &GroupKind::new(group, text("kind")),
+        object.name(),
+        errors,
+    ))
 }
 
 fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<FieldError> {

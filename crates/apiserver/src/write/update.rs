@@ -82,7 +82,13 @@ pub(crate) async fn modify(
 }
 
 /// Resource version and uid in the new object are preconditions.
-fn check_preconditions(call: &Call, new: &Value, old: &Value, entry: &Entry, is_put: bool) -> Result<(), Status> {
+fn check_preconditions(
+    call: &Call,
+    new: &Value,
+    old: &Value,
+    entry: &Entry,
+    is_put: bool,
+) -> Result<(), Status> {
     let resource = &call.resource;
     let conflict = |why: String| Status::conflict(&resource.group_resource(), &call.target.name, &why);
     let uid = new.uid();
@@ -100,9 +106,9 @@ fn check_preconditions(call: &Call, new: &Value, old: &Value, entry: &Entry, is_
         version => match version.parse::<u64>() {
             Ok(version) if version == entry.modified.0 => Ok(()),
             Ok(_) => Err(Status::modified(&resource.group_resource(), &call.target.name)),
-            Err(_) => {
-                Err(commit::storage_error(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")))
-            }
+            Err(_) => Err(commit::storage_error(format!(
+                "strconv.ParseUint: parsing {version:?}: invalid syntax"
+            ))),
         },
     }
 }
