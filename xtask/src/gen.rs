@@ -18,7 +18,7 @@ use serde_json::Value;
 const MODULES: &str = "v0.36.3";
 
 /// Regenerates the table from the API server of `KUBECONFIG`; with `check` only reads the committed one.
-pub fn run(check: bool) -> Result<()> {
+pub(crate) fn run(check: bool) -> Result<()> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../crates/builtin/src/table");
     if check {
         return check_committed(&folder);
