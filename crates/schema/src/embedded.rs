@@ -129,70 +129,55 @@ pub fn validate_embedded(
     value: &Value,
     root: Root,
 ) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if schema.below.embedded || root == Root::Resource {
-        check(
-            schema,
-            schema.embedded || root == Root::Resource,
-            path,
-            &At::Root,
-            value,
-            &mut errors,
-        );
-    }
-    errors
+    let mut walk = Check {
+        prefix: path,
+        errors: Vec::new(),
+    };
+    walk.value(
+        schema,
+        schema.embedded || root == Root::Resource,
+        &At::Root,
+        value,
+    );
+    walk.errors
 }
 
-fn check(
-    schema: &Structural,
-    resource: bool,
-    prefix: &FieldPath,
-    at: &At<'_>,
-    value: &Value,
-    errors: &mut Vec<FieldError>,
-) {
-    if !resource && !schema.below.embedded {
-        return;
-    }
-    match value {
-        Value::Object(map) => {
-            if resource {
-                check_resource(&join(prefix, at), map, errors);
-            }
-            let mut cursor = Cursor::new(schema);
-            for (name, field) in map {
-                match (cursor.seek(name), schema.additional_properties()) {
-                    (Some(property), _) => {
-                        check(
-                            property,
-                            property.embedded,
-                            prefix,
-                            &At::Field(at, name),
-                            field,
-                            errors,
-                        );
+struct Check<'p> {
+    prefix: &'p FieldPath,
+    errors: Vec<FieldError>,
+}
+
+impl Check<'_> {
+    fn value(&mut self, schema: &Structural, resource: bool, at: &At<'_>, value: &Value) {
+        if !resource && !schema.below.embedded {
+            return;
+        }
+        match value {
+            Value::Object(map) => {
+                if resource {
+                    check_resource(&join(self.prefix, at), map, &mut self.errors);
+                }
+                let mut cursor = Cursor::new(schema);
+                for (name, field) in map {
+                    match (cursor.seek(name), schema.additional_properties()) {
+                        (Some(property), _) => {
+                            self.value(property, property.embedded, &At::Field(at, name), field);
+                        }
+                        (None, Some(values)) => {
+                            self.value(values, values.embedded, &At::Key(at, name), field);
+                        }
+                        (None, None) => {}
                     }
-                    (None, Some(values)) => {
-                        check(values, values.embedded, prefix, &At::Key(at, name), field, errors);
-                    }
-                    (None, None) => {}
                 }
             }
-        }
-        Value::Array(items) => {
-            let Some(schema) = schema.items() else { return };
-            for (index, item) in items.iter().enumerate() {
-                check(
-                    schema,
-                    schema.embedded,
-                    prefix,
-                    &At::Index(at, index),
-                    item,
-                    errors,
-                );
+            Value::Array(items) => {
+                let Some(schema) = schema.items() else { return };
+                for (index, item) in items.iter().enumerate() {
+                    self.value(schema, schema.embedded, &At::Index(at, index), item);
+                }
             }
+            _ => {}
         }
-        _ => {}
     }
 }
 

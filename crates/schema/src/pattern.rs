@@ -49,8 +49,16 @@ impl Pattern {
     }
 }
 
+/// Says what is wrong with a Go pattern.
+///
+/// # Errors
+/// Returns Go's words on it.
+pub(crate) fn check(source: &str) -> Result<(), String> {
+    compile(source).map(|_| ())
+}
+
 /// Compiles a Go pattern.
-pub(crate) fn compile(source: &str) -> Result<Regex, String> {
+fn compile(source: &str) -> Result<Regex, String> {
     let translated = translate(source)?;
     RegexBuilder::new(&translated)
         .size_limit(MAX_PROGRAM_BYTES)

@@ -140,38 +140,22 @@ fn check_url(url: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let (user, host) = authority
         .rsplit_once('@')
         .map_or((None, authority), |(user, host)| (Some(user), host));
+    let mut complain = |value: &str, why: &str| errors.push(FieldError::invalid(path, value, why));
     let scheme = scheme.to_lowercase();
     if scheme != "https" {
-        let why = format!("'https' is the only allowed URL scheme{FORM}");
-        errors.push(FieldError::invalid(path, scheme, why));
+        complain(&scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
     }
     if host.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            host,
-            format!("host must be specified{FORM}"),
-        ));
+        complain(host, &format!("host must be specified{FORM}"));
     }
     if let Some(user) = user {
-        errors.push(FieldError::invalid(
-            path,
-            user,
-            "user information is not permitted in the URL",
-        ));
+        complain(user, "user information is not permitted in the URL");
     }
     if !fragment.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            fragment,
-            "fragments are not permitted in the URL",
-        ));
+        complain(fragment, "fragments are not permitted in the URL");
     }
     if !query.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            query,
-            "query parameters are not permitted in the URL",
-        ));
+        complain(query, "query parameters are not permitted in the URL");
     }
 }
 

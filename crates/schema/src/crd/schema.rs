@@ -63,32 +63,34 @@ pub(super) fn check_validation(
     }
 }
 
+/// What the root of a schema must not say if its status is taken out of it.
+const FORBIDDEN_WITH_STATUS: [&str; 22] = [
+    "id",
+    "$schema",
+    "$ref",
+    "nullable",
+    "default",
+    "enum",
+    "maxProperties",
+    "minProperties",
+    "allOf",
+    "oneOf",
+    "anyOf",
+    "not",
+    "additionalProperties",
+    "patternProperties",
+    "dependencies",
+    "additionalItems",
+    "definitions",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+];
+
 /// The root of a schema whose status is taken out of it may only say what is not lost that way.
 fn check_root_with_status(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    const FORBIDDEN: [&str; 22] = [
-        "id",
-        "$schema",
-        "$ref",
-        "nullable",
-        "default",
-        "enum",
-        "maxProperties",
-        "minProperties",
-        "allOf",
-        "oneOf",
-        "anyOf",
-        "not",
-        "additionalProperties",
-        "patternProperties",
-        "dependencies",
-        "additionalItems",
-        "definitions",
-        "x-kubernetes-embedded-resource",
-        "x-kubernetes-int-or-string",
-        "x-kubernetes-list-map-keys",
-        "x-kubernetes-list-type",
-        "x-kubernetes-map-type",
-    ];
     let kind = schema.text("type");
     if !matches!(kind, "" | "object") {
         let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
@@ -99,7 +101,7 @@ fn check_root_with_status(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<
         ));
     }
     let set = |key: &&str| schema.has(key) && !schema.is_zero(key);
-    if FORBIDDEN.iter().any(set) {
+    if FORBIDDEN_WITH_STATUS.iter().any(set) {
         let why = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at the root of the schema if the status subresource is enabled";
         errors.push(FieldError::invalid(
             &path.child("openAPIV3Schema"),
@@ -166,20 +168,8 @@ fn check_keywords(schema: Props<'_>, path: &FieldPath, site: &Site<'_>, errors: 
     if let (true, Some(reason)) = (schema.has("default"), site.no_defaults) {
         forbid("default", &format!("must not be set {reason}"));
     }
-    if !schema.text("id").is_empty() {
-        forbid("id", "id is not supported");
-    }
-    let nonempty = |key: &str| schema.object(key).is_some_and(|map| !map.0.is_empty());
-    for (key, set) in [
-        ("additionalItems", schema.has("additionalItems")),
-        ("patternProperties", nonempty("patternProperties")),
-        ("definitions", nonempty("definitions")),
-        ("dependencies", schema.has("dependencies")),
-        ("$ref", schema.has("$ref")),
-    ] {
-        if set {
-            forbid(key, &format!("{key} is not supported"));
-        }
+    for key in unsupported(schema) {
+        forbid(key, &format!("{key} is not supported"));
     }
     if kind == "null" {
         forbid(
@@ -202,6 +192,21 @@ fn check_keywords(schema: Props<'_>, path: &FieldPath, site: &Site<'_>, errors: 
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
         );
     }
+}
+
+/// The keywords in use that no CRD may use.
+fn unsupported(schema: Props<'_>) -> impl Iterator<Item = &'static str> {
+    let nonempty = |key: &str| schema.object(key).is_some_and(|map| !map.0.is_empty());
+    [
+        ("id", !schema.text("id").is_empty()),
+        ("additionalItems", schema.has("additionalItems")),
+        ("patternProperties", nonempty("patternProperties")),
+        ("definitions", nonempty("definitions")),
+        ("dependencies", schema.has("dependencies")),
+        ("$ref", schema.has("$ref")),
+    ]
+    .into_iter()
+    .filter_map(|(key, set)| set.then_some(key))
 }
 
 fn check_additional(schema: Props<'_>, path: &FieldPath, site: &Site<'_>, errors: &mut Vec<FieldError>) {
@@ -255,6 +260,13 @@ fn check_extensions(schema: Props<'_>, path: &FieldPath, options: &Options, erro
         let at = path.child("x-kubernetes-map-type");
         errors.push(FieldError::not_supported(&at, map_type, &["atomic", "granular"]));
     }
+    check_list_type(schema, path, options, errors);
+    if options.map_list_keys {
+        errors.extend(map_list_key_errors(schema, path));
+    }
+}
+
+fn check_list_type(schema: Props<'_>, path: &FieldPath, options: &Options, errors: &mut Vec<FieldError>) {
     require_type(schema, "x-kubernetes-list-type", "array", path, errors);
     if let (true, "array", Some(key)) = (
         options.atomic_set_items,
@@ -284,9 +296,6 @@ fn check_extensions(schema: Props<'_>, path: &FieldPath, options: &Options, erro
     }
     if list_type == "map" {
         check_map_list(schema, path, errors);
-    }
-    if options.map_list_keys {
-        errors.extend(map_list_key_errors(schema, path));
     }
 }
 
@@ -343,12 +352,17 @@ fn check_map_list(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldErr
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         return errors.push(FieldError::invalid(&items_at.child("type"), kind, why));
     }
+    check_map_keys(&keys, item, path, errors);
+}
+
+fn check_map_keys(keys: &[&str], item: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let (keys_at, items_at) = (path.child("x-kubernetes-list-map-keys"), path.child("items"));
     for (index, key) in keys.iter().enumerate() {
         match item.property(key) {
             Some(property) if matches!(property.text("type"), "array" | "object") => {
                 let at = items_at.child("properties").key(key).child("type");
                 let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                errors.push(FieldError::invalid(&at, kind, why));
+                errors.push(FieldError::invalid(&at, item.text("type"), why));
             }
             Some(_) => {}
             None => {

@@ -184,7 +184,7 @@ fn values(schema: Props<'_>, skip: Skip, path: &FieldPath, errors: &mut Vec<Fiel
         nested(not, Skip::default(), &path.child("not"), errors);
     }
     let source = schema.text("pattern");
-    if let Err(error) = pattern::compile(source) {
+    if let (false, Err(error)) = (source.is_empty(), pattern::check(source)) {
         let why = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(&path.child("pattern"), source, why));
     }
@@ -204,10 +204,22 @@ fn nested(schema: Props<'_>, skip: Skip, path: &FieldPath, errors: &mut Vec<Fiel
             errors,
         );
     }
-    let mut forbid = |key: &str, why: &str| errors.push(FieldError::forbidden(&path.child(key), why));
+    forbid_shape(schema, path, errors);
+    if schema.property("metadata").is_some() {
+        let at = path.child("properties").key("metadata");
+        errors.push(FieldError::forbidden(
+            &at,
+            "must not be specified in a nested context",
+        ));
+    }
+}
+
+/// Forbids the keywords that shape a value.
+fn forbid_shape(schema: Props<'_>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     const EMPTY: &str = "must be empty to be structural";
     const UNDEFINED: &str = "must be undefined to be structural";
     const FALSE: &str = "must be false to be structural";
+    let mut forbid = |key: &str, why: &str| errors.push(FieldError::forbidden(&path.child(key), why));
     if !matches!(
         schema.additional(),
         AdditionalProps::Unset | AdditionalProps::Bool(false)
@@ -232,13 +244,6 @@ fn nested(schema: Props<'_>, skip: Skip, path: &FieldPath, errors: &mut Vec<Fiel
         if schema.has(key) && (key == "default" || !schema.is_zero(key)) {
             forbid(key, why);
         }
-    }
-    if schema.property("metadata").is_some() {
-        let at = path.child("properties").key("metadata");
-        errors.push(FieldError::forbidden(
-            &at,
-            "must not be specified in a nested context",
-        ));
     }
 }
 

@@ -158,41 +158,46 @@ pub(super) fn check_selectable_fields(
     let mut seen: Vec<String> = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         let at = path.index(index).child("jsonPath");
-        let json_path = Props::of(Some(field)).text("jsonPath");
-        if json_path.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-            continue;
-        }
-        let found = match field_path::find(json_path, schema, Notation::DotsOnly) {
-            Ok(found) => found,
-            Err(why) => {
-                errors.push(FieldError::invalid(
-                    &at,
-                    json_path,
-                    format!("is an invalid path: {why}"),
-                ));
-                continue;
-            }
-        };
-        if found.root == "metadata" {
-            errors.push(FieldError::invalid(
-                &at,
-                json_path,
-                "must not point to fields in metadata",
-            ));
-        }
-        if !matches!(found.schema.text("type"), "string" | "boolean" | "integer") {
-            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
-            errors.push(FieldError::invalid(&at, json_path, why));
-        }
-        if seen.contains(&found.path) {
-            errors.push(FieldError::duplicate(&at, json_path));
-        } else {
-            seen.push(found.path);
-        }
+        check_selectable_field(
+            Props::of(Some(field)).text("jsonPath"),
+            schema,
+            &mut seen,
+            &at,
+            errors,
+        );
     }
     if seen.len() > MAX_SELECTABLE_FIELDS && !any_number {
         errors.push(FieldError::too_many(path, seen.len(), MAX_SELECTABLE_FIELDS));
+    }
+}
+
+fn check_selectable_field(
+    json_path: &str,
+    schema: Props<'_>,
+    seen: &mut Vec<String>,
+    at: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) {
+    if json_path.is_empty() {
+        return errors.push(FieldError::required(at, ""));
+    }
+    let mut complain = |why: &str| errors.push(FieldError::invalid(at, json_path, why));
+    let found = match field_path::find(json_path, schema, Notation::DotsOnly) {
+        Ok(found) => found,
+        Err(why) => return complain(&format!("is an invalid path: {why}")),
+    };
+    if found.root == "metadata" {
+        complain("must not point to fields in metadata");
+    }
+    if !matches!(found.schema.text("type"), "string" | "boolean" | "integer") {
+        complain(
+            "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.",
+        );
+    }
+    if seen.contains(&found.path) {
+        errors.push(FieldError::duplicate(at, json_path));
+    } else {
+        seen.push(found.path);
     }
 }
 

@@ -46,35 +46,18 @@ impl<'a> Crd<'a> {
         };
         let (schema, subresources) = (shared("schema"), shared("subresources"));
         let (columns, selectable) = (shared("additionalPrinterColumns"), shared("selectableFields"));
-        let versions = raw
-            .iter()
-            .map(|version| {
-                let raw = Props::of(Some(version));
-                Version {
-                    raw,
-                    schema: if schema.is_some() {
-                        None
-                    } else {
-                        raw.object("schema").map(validation)
-                    },
-                    subresources: if subresources.is_some() {
-                        None
-                    } else {
-                        raw.object("subresources")
-                    },
-                    columns: if columns.is_some() {
-                        &[]
-                    } else {
-                        raw.list("additionalPrinterColumns")
-                    },
-                    selectable_fields: if selectable.is_some() {
-                        &[]
-                    } else {
-                        raw.list("selectableFields")
-                    },
-                }
-            })
-            .collect();
+        let own = |shared: bool, version: Props<'a>| if shared { Props::of(None) } else { version };
+        let version = |version: &'a Value| {
+            let raw = Props::of(Some(version));
+            Version {
+                raw,
+                schema: own(schema.is_some(), raw).object("schema").map(validation),
+                subresources: own(subresources.is_some(), raw).object("subresources"),
+                columns: own(columns.is_some(), raw).list("additionalPrinterColumns"),
+                selectable_fields: own(selectable.is_some(), raw).list("selectableFields"),
+            }
+        };
+        let versions = raw.iter().map(version).collect();
         let list = |value: Option<&'a Value>| value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         Crd {
             root,

@@ -59,22 +59,7 @@ pub fn validate_object_meta(
 /// Checks the metadata of an object to be updated.
 pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if !text(old, "deletionTimestamp").is_empty() {
-        let had: Vec<&str> = texts(old, "finalizers").collect();
-        let mut added: Vec<&str> = texts(new, "finalizers")
-            .filter(|name| !had.contains(name))
-            .collect();
-        added.sort_unstable();
-        added.dedup();
-        if !added.is_empty() {
-            let list: Vec<String> = added.into_iter().map(skopos_object::quote).collect();
-            let why = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                list.join(", ")
-            );
-            errors.push(FieldError::forbidden(&path.child("finalizers"), why));
-        }
-    }
+    errors.extend(new_finalizers(new, old, path));
     if text(new, "resourceVersion").is_empty() {
         let why = "must be specified for an update";
         errors.push(FieldError::invalid(&path.child("resourceVersion"), "", why));
@@ -106,6 +91,27 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -
     labels_annotations_owners(new, path, &mut errors);
     managed_fields(new, &path.child("managedFields"), &mut errors);
     errors
+}
+
+/// Complains about finalizers added to an object that is going away.
+fn new_finalizers(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldError> {
+    if text(old, "deletionTimestamp").is_empty() {
+        return None;
+    }
+    let had: Vec<&str> = texts(old, "finalizers").collect();
+    let mut added: Vec<&str> = texts(new, "finalizers")
+        .filter(|name| !had.contains(name))
+        .collect();
+    added.sort_unstable();
+    added.dedup();
+    let list: Vec<String> = added.into_iter().map(skopos_object::quote).collect();
+    (!list.is_empty()).then(|| {
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            list.join(", ")
+        );
+        FieldError::forbidden(&path.child("finalizers"), why)
+    })
 }
 
 /// Complains if a field changed.

@@ -4,6 +4,11 @@ use regex::Regex;
 
 use super::fail;
 
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "word", "xdigit",
+];
+
 /// Translates one item of a character class and returns what follows it.
 pub(super) fn class_item<'p>(
     out: &mut String,
@@ -12,10 +17,6 @@ pub(super) fn class_item<'p>(
 ) -> Result<&'p str, String> {
     if let Some(end) = rest.strip_prefix("[:").and_then(|tail| tail.find(":]")) {
         let name = &rest[..end + 4];
-        const POSIX: [&str; 14] = [
-            "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
-            "space", "upper", "word", "xdigit",
-        ];
         if !POSIX.contains(&name[2..end + 2].trim_start_matches('^')) {
             return Err(fail("invalid character class range", name));
         }
@@ -38,15 +39,24 @@ pub(super) fn class_item<'p>(
         });
         return Ok(&rest[2..]);
     }
-    let (low, after) = class_char(rest, &missing)?;
+    class_range(out, rest, &missing)
+}
+
+/// Translates a character, or a range of them.
+fn class_range<'p>(
+    out: &mut String,
+    rest: &'p str,
+    missing: &impl Fn() -> String,
+) -> Result<&'p str, String> {
+    let (low, after) = class_char(rest, missing)?;
     push_literal(out, low);
-    let Some(tail) = after.strip_prefix('-').filter(|tail| !tail.starts_with(']')) else {
+    let range = after
+        .strip_prefix('-')
+        .filter(|tail| !tail.is_empty() && !tail.starts_with(']'));
+    let Some(tail) = range else {
         return Ok(after);
     };
-    if tail.is_empty() {
-        return Ok(after);
-    }
-    let (high, after) = class_char(tail, &missing)?;
+    let (high, after) = class_char(tail, missing)?;
     if high < low {
         return Err(fail(
             "invalid character class range",
