@@ -5,5 +5,5 @@ mod garbage;
 mod namespaces;
 
 pub(crate) use expiry::expire;
-pub(crate) use garbage::Garbage;
+pub(crate) use garbage::{Garbage, Note};
 pub(crate) use namespaces::{Namespaces, create_if_absent};

@@ -82,15 +82,20 @@ pub enum StartError {
 }
 
 /// A running API server.
-#[derive(Debug)]
 pub struct ApiServer {
-    store: Store,
+    shared: Arc<Shared>,
     edge: Edge<Router>,
     pki: Pki,
     tls: Arc<rustls::ServerConfig>,
     serving_ca: String,
     tasks: JoinSet<()>,
     stop: CancellationToken,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("revision", &self.shared.store.revision()).finish_non_exhaustive()
+    }
 }
 
 /// What in-process clients call: a `tower::Service` that `kube::Client` accepts.
@@ -105,7 +110,7 @@ impl ApiServer {
         let pki = Pki::load_or_create(config.pki_dir.as_deref(), &config.names)?;
         let (tls, serving_ca, authenticator) = identities(&config, &pki)?;
         let store = Store::open(config.store.clone()).map_err(|e| StartError::Store(Box::new(e)))?;
-        let shared = Arc::new(Shared::new(store.clone(), settings(&config, &serving_ca)));
+        let shared = Arc::new(Shared::new(store, settings(&config, &serving_ca)));
         bootstrap(&shared)
             .await
             .map_err(|status| StartError::Bootstrap(status.message))?;
@@ -120,9 +125,9 @@ impl ApiServer {
             authenticator,
             checks: Vec::new(),
         };
-        let edge = Edge::new(Router::new(shared), edge_config);
+        let edge = Edge::new(Router::new(Arc::clone(&shared)), edge_config);
         Ok(ApiServer {
-            store,
+            shared,
             edge,
             pki,
             tls,
@@ -157,7 +162,9 @@ impl ApiServer {
         self.edge.drain();
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
-        self.store.close().await;
+        self.shared.commits.close();
+        self.shared.commits.wait().await;
+        self.shared.store.close().await;
     }
 }
 

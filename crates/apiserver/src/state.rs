@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use skopos_store::Store;
+use tokio_util::task::TaskTracker;
 
 use crate::controllers::{Garbage, Namespaces};
 use crate::definition::{Definitions, built_in_resources};
@@ -17,9 +18,11 @@ pub(crate) struct Shared {
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) built_in: Vec<Arc<Resource>>,
     pub(crate) published: Published,
-    pub(crate) definitions: Definitions,
-    pub(crate) namespaces: Namespaces,
-    pub(crate) garbage: Garbage,
+    pub(crate) definitions: Arc<Definitions>,
+    pub(crate) namespaces: Arc<Namespaces>,
+    pub(crate) garbage: Arc<Garbage>,
+    /// Writes under way, each with the word to the controllers that follows it.
+    pub(crate) commits: TaskTracker,
     pub(crate) settings: Settings,
 }
 
@@ -43,9 +46,10 @@ impl Shared {
             registry: ArcSwap::from_pointee(registry),
             built_in,
             published: Published::default(),
-            definitions: Definitions::new(),
-            namespaces: Namespaces::new(),
-            garbage: Garbage::new(),
+            definitions: Arc::new(Definitions::new()),
+            namespaces: Arc::new(Namespaces::new()),
+            garbage: Arc::new(Garbage::new()),
+            commits: TaskTracker::new(),
             settings,
         }
     }
@@ -61,10 +65,7 @@ impl Shared {
 impl Settings {
     /// Spread over one to two times the minimum, so that watches do not all end together.
     pub(crate) fn default_watch_timeout(&self) -> Duration {
-        let spread = f64::from(u16::from_le_bytes([
-            uuid::Uuid::new_v4().as_bytes()[0],
-            uuid::Uuid::new_v4().as_bytes()[1],
-        ])) / f64::from(u16::MAX);
-        self.min_watch_timeout.mul_f64(1.0 + spread)
+        let random = uuid::Uuid::new_v4().as_bytes()[0];
+        self.min_watch_timeout.mul_f64(1.0 + f64::from(random) / 256.0)
     }
 }

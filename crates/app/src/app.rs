@@ -60,11 +60,17 @@ impl App {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(config: Config) -> Result<App, StartError> {
-        let listen_error = |source| StartError::Listen { address: config.listen, source };
+        let listen_error = |source| StartError::Listen {
+            address: config.listen,
+            source,
+        };
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         if let Some(path) = &config.data_dir {
-            let failed = |source| StartError::DataDir { path: path.clone(), source };
+            let failed = |source| StartError::DataDir {
+                path: path.clone(),
+                source,
+            };
             std::fs::create_dir_all(path).map_err(failed)?;
         }
         let server = ApiServer::start(server_config(&config, address)).await?;
@@ -74,7 +80,13 @@ impl App {
         if let Some(path) = &kubeconfig_path {
             kubeconfig.write(path).map_err(StartError::Kubeconfig)?;
         }
-        Ok(App { server, listener, address, kubeconfig: kubeconfig.to_yaml(), kubeconfig_path })
+        Ok(App {
+            server,
+            listener,
+            address,
+            kubeconfig: kubeconfig.to_yaml(),
+            kubeconfig_path,
+        })
     }
 
     /// Where the API server listens.
@@ -120,7 +132,10 @@ fn server_config(config: &Config, address: SocketAddr) -> skopos_apiserver::Conf
             dir: data_dir.map(|dir| dir.join("store")),
             ..skopos_store::Config::default()
         },
-        pki_dir: credentials.dir.clone().or_else(|| data_dir.map(|dir| dir.join("pki"))),
+        pki_dir: credentials
+            .dir
+            .clone()
+            .or_else(|| data_dir.map(|dir| dir.join("pki"))),
         names: vec![address.ip().to_string()],
         serving_files: credentials.serving.clone(),
         client_ca_file: credentials.client_ca.clone(),

@@ -21,7 +21,7 @@ use crate::write::{ObjectExt as _, delete_entry};
 
 /// An object by where it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
+pub(crate) struct Place {
     space: Arc<str>,
     key: String,
 }
@@ -43,7 +43,48 @@ struct Graph {
     dirty: HashSet<Place>,
 }
 
+/// What a committed write means for the graph; made before the write, so that nothing else is needed after it.
+#[derive(Debug)]
+pub(crate) enum Note {
+    Put { place: Place, owners: Vec<String>, waits: bool },
+    Removal { place: Place, uid: String, owners: Vec<Place> },
+}
+
+impl Note {
+    pub(crate) fn of_put(resource: &Resource, object: &Value) -> Note {
+        let waits = object.is_deleting() && !object.finalizers().is_empty();
+        Note::Put { place: place_of(resource, object), owners: owner_uids(object), waits }
+    }
+
+    pub(crate) fn of_removal(resource: &Resource, last: &Value) -> Note {
+        Note::Removal { place: place_of(resource, last), uid: last.uid().to_owned(), owners: owner_places(last) }
+    }
+}
+
 impl Graph {
+    /// Returns whether there is something to look at.
+    fn take(&mut self, note: Note) -> bool {
+        match note {
+            Note::Put { place, owners, waits } => {
+                if owners.is_empty() && !self.owners.contains_key(&place) && !waits {
+                    return false;
+                }
+                self.set_owners(&place, owners);
+                self.dirty.insert(place);
+                true
+            }
+            Note::Removal { place, uid, owners } => {
+                self.set_owners(&place, Vec::new());
+                let orphans: Vec<Place> = self.dependents.get(&uid).into_iter().flatten().cloned().collect();
+                let any = !orphans.is_empty() || !owners.is_empty();
+                self.dirty.extend(orphans);
+                // An owner that waits for its dependents looks again when one of them goes.
+                self.dirty.extend(owners);
+                any
+            }
+        }
+    }
+
     /// Replaces what is known about the owners of an object.
     fn set_owners(&mut self, place: &Place, uids: Vec<String>) {
         for uid in self.owners.remove(place).unwrap_or_default() {
@@ -80,40 +121,13 @@ impl Garbage {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(crate) fn observe_put(&self, resource: &Resource, object: &Value) {
-        let uids = owner_uids(object);
-        let waits = object.is_deleting() && !object.finalizers().is_empty();
+    /// Takes note of what has been committed.
+    pub(crate) fn observe(&self, note: Note) {
         let mut graph = self.graph();
-        let place = place_of(resource, object);
-        if uids.is_empty() && !graph.owners.contains_key(&place) && !waits {
-            return;
+        if graph.take(note) {
+            drop(graph);
+            self.bell.notify_one();
         }
-        graph.set_owners(&place, uids);
-        graph.dirty.insert(place);
-        drop(graph);
-        self.bell.notify_one();
-    }
-
-    pub(crate) fn observe_removal(&self, resource: &Resource, last: &Value) {
-        let place = place_of(resource, last);
-        let mut graph = self.graph();
-        graph.set_owners(&place, Vec::new());
-        let orphans: Vec<Place> = graph
-            .dependents
-            .get(last.uid())
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect();
-        // An owner that waits for its dependents looks again when one of them goes.
-        let owners: Vec<Place> = owner_places(last);
-        if orphans.is_empty() && owners.is_empty() {
-            return;
-        }
-        graph.dirty.extend(orphans);
-        graph.dirty.extend(owners);
-        drop(graph);
-        self.bell.notify_one();
     }
 
     /// Reads all owner references from the store.
@@ -128,7 +142,7 @@ impl Garbage {
                 if (has_owner || is_deleting)
                     && let Ok(object) = versions::parse(&entry)
                 {
-                    shared.garbage.observe_put(&resource, &object);
+                    shared.garbage.observe(Note::of_put(&resource, &object));
                 }
             }
         }

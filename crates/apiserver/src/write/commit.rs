@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use skopos_object::{Reason, Status};
 use skopos_store::{Entry, Expect, Op, Template, Write, WriteError};
 
-use super::ObjectExt as _;
+use crate::controllers::Note;
+use crate::definition;
 use crate::registry::Resource;
 use crate::state::Shared;
 
@@ -84,7 +85,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 impl Shared {
-    /// Stores an object and lets the controllers know. `old` is what it replaces.
+    /// Stores an object and lets the controllers know.
     pub(crate) async fn put(
         &self,
         resource: &Arc<Resource>,
@@ -92,16 +93,22 @@ impl Shared {
         expect: Expect,
         object: &Value,
     ) -> Result<Arc<Entry>, WriteError> {
+        let note = Note::of_put(resource, object);
+        let is_namespace = resource.is("", "namespaces");
         let op = Op::Put(encode_template(object));
-        let write = Write {
-            space: Arc::clone(&resource.space),
-            key: key.to_owned(),
-            expect,
-            op,
-        };
-        let entry = self.store.write(write).await?;
-        self.observe_put(resource, object, &entry);
-        Ok(entry)
+        let observers = (Arc::clone(&self.garbage), Arc::clone(&self.namespaces), Arc::clone(&self.definitions));
+        let is_definition = definition::is_definition(resource);
+        self.write(resource, key, expect, op, move |entry| {
+            let (garbage, namespaces, definitions) = observers;
+            garbage.observe(note);
+            if is_namespace {
+                namespaces.observe(&entry.key);
+            }
+            if is_definition {
+                definitions.observe(entry.modified);
+            }
+        })
+        .await
     }
 
     /// Removes an object; its last state, with the revision of the removal, goes to the watchers.
@@ -112,37 +119,39 @@ impl Shared {
         expect: Expect,
         last: &Value,
     ) -> Result<Arc<Entry>, WriteError> {
-        let op = Op::Delete {
-            tombstone: encode_template(last),
-        };
-        let write = Write {
-            space: Arc::clone(&resource.space),
-            key: key.to_owned(),
-            expect,
-            op,
-        };
-        let entry = self.store.write(write).await?;
-        self.observe_removal(resource, last, &entry);
-        Ok(entry)
+        let note = Note::of_removal(resource, last);
+        let op = Op::Delete { tombstone: encode_template(last) };
+        let observers = (Arc::clone(&self.garbage), Arc::clone(&self.namespaces), Arc::clone(&self.definitions));
+        let resource_of = Arc::clone(resource);
+        self.write(resource, key, expect, op, move |entry| {
+            let (garbage, namespaces, definitions) = observers;
+            garbage.observe(note);
+            if let Some((namespace, name)) = entry.key.split_once('/') {
+                namespaces.observe_removal(namespace, ["default", "kube-root-ca.crt"].contains(&name));
+            }
+            definitions.observe_removal(&resource_of, entry.modified);
+        })
+        .await
     }
 
-    fn observe_put(&self, resource: &Arc<Resource>, object: &Value, entry: &Entry) {
-        self.garbage.observe_put(resource, object);
-        if resource.is("", "namespaces") {
-            self.namespaces.observe(object.name());
-        }
-        if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            self.definitions.observe(entry.modified);
-        }
-    }
-
-    fn observe_removal(&self, resource: &Arc<Resource>, last: &Value, entry: &Entry) {
-        self.garbage.observe_removal(resource, last);
-        if resource.namespaced {
-            let is_furniture = ["default", "kube-root-ca.crt"].contains(&last.name());
-            self.namespaces.observe_removal(last.namespace(), is_furniture);
-        }
-        self.definitions.observe_removal(resource, entry.modified);
+    /// Commits and observes as one: a client that goes away in between must not leave the controllers unaware.
+    async fn write(
+        &self,
+        resource: &Resource,
+        key: &str,
+        expect: Expect,
+        op: Op,
+        observe: impl FnOnce(&Entry) + Send + 'static,
+    ) -> Result<Arc<Entry>, WriteError> {
+        let write = Write { space: Arc::clone(&resource.space), key: key.to_owned(), expect, op };
+        let store = self.store.clone();
+        let commit = async move {
+            let entry = store.write(write).await?;
+            observe(&entry);
+            Ok(entry)
+        };
+        // Joined by the caller, or by the server when it stops.
+        self.commits.spawn(commit).await.unwrap_or(Err(WriteError::Closed))
     }
 }
 
@@ -164,6 +173,7 @@ pub(super) fn storage_error(message: impl Into<String>) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ObjectExt as _;
     use super::*;
     use serde_json::json;
 

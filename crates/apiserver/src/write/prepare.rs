@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use skopos_object::{FieldError, FieldPath, GroupKind, Status};
-use skopos_schema::crd;
+use skopos_schema::{Root, crd};
 
 use super::commit::storage_error;
 use super::{ObjectExt as _, metadata};
@@ -214,18 +214,23 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
     };
     check_type_meta(resource, object)?;
     let mut errors = Vec::new();
-    // The checks of a definition include those of its metadata.
-    if !definition::is_definition(resource) {
+    // The checks of a new definition include those of its metadata.
+    if !definition::is_definition(resource) || old.is_some() {
         errors.extend(metadata::validate(object, resource));
     }
     if let Some(old) = old {
         // The real server checks this twice, once for every kind and once in each kind's own strategy.
         let unchanged = metadata::validate_update(object, old);
-        errors.extend(unchanged.iter().cloned().chain(unchanged.iter().cloned()));
+        let again = if definition::is_definition(resource) { &[][..] } else { &unchanged };
+        errors.extend(again.iter().cloned());
+        errors.extend(unchanged);
     }
     errors.extend(validate_content(resource, object, old));
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.group_kind(), object.name(), errors));
+    }
+    if definition::is_definition(resource) {
+        crd::crd_warnings(object, old).into_iter().for_each(|text| call.warn(text));
     }
     for text in metadata::finalizer_warnings(object, old) {
         call.warn(text);
@@ -269,6 +274,7 @@ fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) ->
             if let Some(scale) = &custom.scale {
                 errors.extend(scale.validate(skopos_schema::Replicas::Spec, object));
             }
+            errors.extend(skopos_schema::validate_embedded(&custom.schema, &FieldPath::root(), object, Root::Plain));
             errors.extend(skopos_schema::validate_list_types(&custom.schema, object, old));
             errors
         }

@@ -73,6 +73,9 @@ pub(crate) async fn modify(
             Change::Apply(apply) => apply(&old)?,
         };
         check_preconditions(call, &new, &old, &entry, matches!(change, Change::Replace(_)))?;
+        if new.meta_str("resourceVersion").is_empty() {
+            new.set_meta("resourceVersion", entry.modified.to_string());
+        }
         run_pipeline(shared, call, &mut new, &old)?;
         match store(shared, call, &key, &entry, new, dry_run).await? {
             Some(entry) => return Ok(entry),
