@@ -26,6 +26,8 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
+    /// A method that nothing answers to.
+    Unknown,
 }
 
 impl Verb {
@@ -39,6 +41,7 @@ impl Verb {
             Verb::Patch => "patch",
             Verb::Delete => "delete",
             Verb::DeleteCollection => "deletecollection",
+            Verb::Unknown => "",
         }
     }
 }
@@ -46,8 +49,9 @@ impl Verb {
 impl Target {
     /// Takes a request apart; `None` means it is not of the form of a resource endpoint.
     pub(crate) fn parse(method: &Method, uri: &Uri, query: &Query) -> Option<Target> {
-        let path = uri.path().trim_matches('/');
-        let segments: Vec<String> = path.split('/').map(percent_decode).collect();
+        // Decoded before it is split, as Go does: an encoded slash separates too.
+        let path = percent_decode(uri.path());
+        let segments: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
         let (group, version, mut rest) = match segments.first().map(String::as_str)? {
             "api" => (String::new(), segments.get(1)?.clone(), segments.get(2..)?),
             "apis" => (
@@ -70,7 +74,7 @@ impl Target {
             return None;
         }
         let name = rest.get(1).cloned().unwrap_or_default();
-        let verb = verb_of(method, &name, watch_prefix || query.flag("watch"))?;
+        let verb = verb_of(method, &name, watch_prefix || query.flag("watch"));
         Some(Target {
             verb,
             group,
@@ -92,18 +96,18 @@ fn split_namespace(rest: &[String]) -> (String, &[String]) {
     (rest[1].clone(), &rest[2..])
 }
 
-fn verb_of(method: &Method, name: &str, watch: bool) -> Option<Verb> {
+fn verb_of(method: &Method, name: &str, watch: bool) -> Verb {
     let named = !name.is_empty();
     match *method {
-        Method::GET | Method::HEAD if watch => Some(Verb::Watch),
-        Method::GET | Method::HEAD if named => Some(Verb::Get),
-        Method::GET | Method::HEAD => Some(Verb::List),
-        Method::POST => Some(Verb::Create),
-        Method::PUT => Some(Verb::Update),
-        Method::PATCH => Some(Verb::Patch),
-        Method::DELETE if named => Some(Verb::Delete),
-        Method::DELETE => Some(Verb::DeleteCollection),
-        _ => None,
+        Method::GET | Method::HEAD if watch => Verb::Watch,
+        Method::GET | Method::HEAD if named => Verb::Get,
+        Method::GET | Method::HEAD => Verb::List,
+        Method::POST => Verb::Create,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE if named => Verb::Delete,
+        Method::DELETE => Verb::DeleteCollection,
+        _ => Verb::Unknown,
     }
 }
 
@@ -270,7 +274,7 @@ mod tests {
         check(
             Method::GET,
             "/apis/g/v1/foos/a%2Fb",
-            Some((Get, "g|v1||foos|a/b|")),
+            Some((Get, "g|v1||foos|a|b")),
         );
     }
 
@@ -279,7 +283,6 @@ mod tests {
         check(Method::GET, "/apis/g/v1", None);
         check(Method::GET, "/healthz", None);
         check(Method::GET, "/apis/g/v1/namespaces/a/foos/b/c/d", None);
-        check(Method::OPTIONS, "/api/v1/pods", None);
     }
 
     #[test]

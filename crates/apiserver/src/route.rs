@@ -247,6 +247,7 @@ async fn dispatch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
         Verb::Patch => write::patch(shared, call).await,
         Verb::Delete => write::delete(shared, call).await,
         Verb::DeleteCollection => write::delete_collection(shared, call).await,
+        Verb::Unknown => Err(method_not_allowed()),
     }?;
     if definition::is_definition(&call.resource)
         && !matches!(call.target.verb, Verb::Get | Verb::List | Verb::Watch)
@@ -266,6 +267,7 @@ fn labels_of(resource: &Resource, target: &Target) -> RequestLabels {
         Verb::Patch => "PATCH",
         Verb::Delete => "DELETE",
         Verb::DeleteCollection => "DELETECOLLECTION",
+        Verb::Unknown => "other",
     };
     let scope = match (target.name.is_empty(), target.namespace.is_empty()) {
         (false, _) => "resource",

@@ -97,6 +97,8 @@ fn scale_of(resource: &Resource, object: &Value) -> Result<Value, Status> {
     }
     let mut spec = Map::new();
     match paths.replicas(Replicas::Spec, object).map_err(failed)? {
+        // A typed scale leaves out what is zero.
+        Some(0) => {}
         Some(replicas) => {
             spec.insert("replicas".into(), replicas.into());
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
-use skopos_object::{Details, GroupResource, Status};
+use serde_json::Value;
+use skopos_object::{Details, GroupResource, Status, json};
 use skopos_store::{Entry, Expect, WriteError};
 
 use super::{ObjectExt as _, commit, prepare};
@@ -59,8 +59,14 @@ fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
 }
 
 fn decode_options(call: &Call) -> Result<Value, Status> {
-    let decoded = present::decode_body(&call.headers, &call.body, "DeleteOptions", Types::Optional)?;
-    Ok(decoded.value)
+    let decoded = present::decode_body(&call.headers, &call.body, "DeleteOptions", Types::Optional);
+    decoded.map(|decoded| decoded.value).map_err(|status| match json::decode(&call.body) {
+        // The real server leaves out here what it says of objects.
+        Err(error) if status.code == 400 => {
+            Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+        }
+        _ => status,
+    })
 }
 
 pub(crate) async fn delete_collection(shared: &Shared, call: &Call) -> Result<Answer, Status> {
@@ -144,7 +150,7 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, now: Timestam
         let until = now + SignedDuration::from_secs(grace_seconds);
         prepare::mark_deleting(resource, &mut new, until, grace_seconds);
         if resource.is("", "namespaces") {
-            new["status"]["phase"] = json!("Terminating");
+            new["status"]["phase"] = Value::from("Terminating");
         }
         if definition::is_definition(resource) {
             definition::mark_terminating(&mut new, now);
@@ -211,8 +217,8 @@ pub(super) fn prepare_finalize(new: &mut Value, old: &Value) {
     *new = old.clone();
     new.set_meta("resourceVersion", version);
     match finalizers {
-        Some(finalizers) => new["spec"] = json!({"finalizers": finalizers}),
-        None => new["spec"] = json!({}),
+        Some(finalizers) => new["spec"] = serde_json::json!({"finalizers": finalizers}),
+        None => new["spec"] = serde_json::json!({}),
     }
 }
 

@@ -61,7 +61,8 @@ impl Patch {
             JSON_PATCH => read_json_patch(&call.body),
             MERGE_PATCH => Ok(Patch::Merge(read_document(&call.body)?)),
             STRATEGIC_MERGE_PATCH if call.resource.built_in().is_some() => {
-                Ok(Patch::Strategic(read_document(&call.body)?))
+                let decoded = json::decode(&call.body).map_err(|e| Status::bad_request(e.to_string()))?;
+                Ok(Patch::Strategic(decoded.value))
             }
             _ if call.resource.built_in().is_some() => {
                 Err(Status::unsupported_media_type("415: Unsupported Media Type")

@@ -97,7 +97,8 @@ fn check_preconditions(
     let uid = new.uid();
     if is_put && !uid.is_empty() && uid != old.uid() {
         return Err(conflict(format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            "StorageError: invalid object, Code: 4, Key: /registry/{}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            if resource.custom().is_some() { format!("{}/", resource.group) } else { String::new() },
             resource.plural,
             entry.key,
             old.uid(),
