@@ -39,7 +39,7 @@ pub fn default(kind: &Kind, object: &mut Value) {
         ("storage.k8s.io", "StorageClass") => cluster::storage_class(object),
         ("storage.k8s.io", "CSIDriver") => cluster::csi_driver(object),
         ("scheduling.k8s.io", "PriorityClass") => or(object, "preemptionPolicy", "PreemptLowerPriority"),
-        ("apiregistration.k8s.io", "APIService") => admission::service_port(&mut object["spec"]["service"]),
+        ("apiregistration.k8s.io", "APIService") => admission::api_service(object),
         ("flowcontrol.apiserver.k8s.io", _) => cluster::flow_control(kind.kind, object),
         ("resource.k8s.io", "ResourceClaim") => cluster::device_requests(&mut object["spec"]),
         ("resource.k8s.io", "ResourceClaimTemplate") => cluster::device_requests(&mut object["spec"]["spec"]),

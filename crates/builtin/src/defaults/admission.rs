@@ -52,6 +52,12 @@ fn match_resources(resources: &mut Value) {
     }
 }
 
+pub(super) fn api_service(service: &mut Value) {
+    if let Some(reference) = service.pointer_mut("/spec/service") {
+        service_port(reference);
+    }
+}
+
 /// Services are reached at 443 unless they say otherwise.
 pub(super) fn service_port(service: &mut Value) {
     or(service, "port", 443);

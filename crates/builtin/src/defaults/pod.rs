@@ -89,7 +89,9 @@ fn http_get(action: &mut Value) {
 fn host_ports(container: &mut Value) {
     for port in items(container, "ports") {
         let number = port["containerPort"].clone();
-        or(port, "hostPort", number);
+        if number != 0 {
+            or(port, "hostPort", number);
+        }
     }
 }
 
