@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/store/tests/fuzz/log_reader.rs"]
+#[path = "../bodies/log_reader.rs"]
 mod log_reader;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| log_reader::run(data));

@@ -42,6 +42,7 @@ pub use tokens::TokenFileError;
 
 pub(crate) use authenticate::Authenticator;
 pub(crate) use listen::serve;
+pub(crate) use local::HealthCheck;
 pub(crate) use pki::Pki;
 pub(crate) use seam::{Handler, Request, RequestLabels, Sample, SampleValue, User};
 pub(crate) use service::{Edge, EdgeConfig};

@@ -55,6 +55,21 @@ pub(crate) fn store_samples(stats: &Stats) -> Vec<Sample> {
         ),
     ];
     let gauges = [
+        (
+            "skopos_store_snapshot_bytes",
+            "Size of the newest snapshot",
+            stats.snapshot_bytes as f64,
+        ),
+        (
+            "skopos_store_history_events",
+            "Events held as history now",
+            stats.history_events as f64,
+        ),
+        (
+            "skopos_store_history_bytes",
+            "Bytes that only the history keeps alive now",
+            stats.history_bytes as f64,
+        ),
         ("skopos_store_watchers", "Watchers now", stats.watchers as f64),
         (
             "skopos_store_queued_writes",

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::controllers::{Garbage, Namespaces, create_if_absent, expire};
 use crate::definition::Definitions;
 use crate::edge::{
-    Authenticator, Edge, EdgeConfig, EdgeService, Kubeconfig, Limits, Pki, PkiError, ServingCertificate,
+    Authenticator, Edge, EdgeConfig, EdgeService, HealthCheck, Kubeconfig, Limits, Pki, PkiError, ServingCertificate,
     TokenFileError, TokenTable, User, serve,
 };
 use crate::route::Router;
@@ -123,7 +123,7 @@ impl ApiServer {
         let edge_config = EdgeConfig {
             limits: config.limits.clone(),
             authenticator,
-            checks: Vec::new(),
+            checks: vec![store_check(&shared.store)],
         };
         let edge = Edge::new(Router::new(Arc::clone(&shared)), edge_config);
         Ok(ApiServer {
@@ -166,6 +166,15 @@ impl ApiServer {
         self.shared.commits.wait().await;
         self.shared.store.close().await;
     }
+}
+
+/// Unhealthy while the log takes no writes. It has the name that operators know.
+fn store_check(store: &Store) -> HealthCheck {
+    let store = store.clone();
+    HealthCheck::new("etcd", move || match store.failure() {
+        None => Ok(()),
+        Some(error) => Err(error.to_string()),
+    })
 }
 
 type Identities = (Arc<rustls::ServerConfig>, String, Authenticator);

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -15,7 +15,7 @@ use crate::{
     plan::{Task, plan},
     state::{Change, State},
     stats::{Counters, add},
-    write::WriteError,
+    write::{StorageError, WriteError},
 };
 
 /// What readers, watchers and the committer share.
@@ -23,6 +23,8 @@ use crate::{
 pub(crate) struct Core {
     // The only lock. Written to by the committer, and for moments by watch(), compact() and maintain().
     state: RwLock<State>,
+    // Never held together with `state`.
+    failure: Mutex<Option<StorageError>>,
     pub(crate) counters: Counters,
 }
 
@@ -30,8 +32,18 @@ impl Core {
     pub(crate) fn new(state: State) -> Self {
         Self {
             state: RwLock::new(state),
+            failure: Mutex::new(None),
             counters: Counters::default(),
         }
+    }
+
+    /// Why the last write to the log failed, if it did.
+    pub(crate) fn failure(&self) -> Option<StorageError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_failure(&self, failure: Option<StorageError>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
     // A panic while the lock is held is a bug, and the state is replaced key by key: better to go on
@@ -117,7 +129,9 @@ impl Committer {
         let mut outcomes = plan(&self.core.read(), tasks, self.limits.max_write_bytes);
         if let Some(journal) = &mut self.journal {
             let changes: Vec<_> = outcomes.iter().flatten().collect();
-            if let Err(error) = journal.append(&changes, &self.core.counters) {
+            let appended = journal.append(&changes, &self.core.counters);
+            self.core.set_failure(appended.as_ref().err().cloned());
+            if let Err(error) = appended {
                 add(&self.core.counters.storage_errors, changes.len() as u64);
                 // Conflicts too: they may be with a write of this group, which now never happened.
                 outcomes.fill_with(|| Err(WriteError::Storage(error.clone())));

@@ -20,7 +20,7 @@ use crate::{
     state::{Change, Page, Range, State},
     stats::Stats,
     watcher::Watcher,
-    write::{Write, WriteError},
+    write::{StorageError, Write, WriteError},
 };
 
 /// How to open a [`Store`]. The default is memory only.
@@ -182,6 +182,11 @@ impl Store {
     pub fn maintain(&self, now: Duration) {
         let evicted = self.handle.core.write().maintain(now);
         self.count_compacted(evicted);
+    }
+
+    /// Why the log takes no writes just now; reads go on.
+    pub fn failure(&self) -> Option<StorageError> {
+        self.handle.core.failure()
     }
 
     /// Counters and present values.

@@ -2,7 +2,7 @@
 
 #[path = "../../../fuzz/brief.rs"]
 mod brief;
-#[path = "fuzz/log_reader.rs"]
+#[path = "../../../fuzz/bodies/log_reader.rs"]
 mod log_reader;
 
 #[test]
