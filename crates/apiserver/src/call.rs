@@ -95,5 +95,5 @@ pub(crate) enum Answer {
     /// The end of an immediate delete and the like.
     Status(Status),
     /// A body the handler writes itself: lists and watches.
-    Response(http::Response<ResponseBody>),
+    Response(Box<http::Response<ResponseBody>>),
 }

@@ -173,6 +173,15 @@ impl Registry {
         self.serial
     }
 
+    /// The resource that keeps its objects in a space, in its preferred version.
+    pub(crate) fn by_space(&self, space: &str) -> Option<&Arc<Resource>> {
+        let stored = self
+            .resources
+            .iter()
+            .filter(|r| *r.space == *space && r.is_stored());
+        stored.max_by_key(|r| r.is_served_as_stored())
+    }
+
     /// One resource per store space, in its preferred version: what controllers iterate over.
     pub(crate) fn stored(&self) -> Vec<Arc<Resource>> {
         let mut seen = std::collections::HashSet::new();

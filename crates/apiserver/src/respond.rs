@@ -38,7 +38,7 @@ pub(crate) fn refuse(headers: &http::HeaderMap, query: &Query, status: &Status) 
 
 fn render(call: &Call, answer: Answer) -> Result<Response<ResponseBody>, Status> {
     let (code, value) = match answer {
-        Answer::Response(response) => return Ok(response),
+        Answer::Response(response) => return Ok(*response),
         Answer::Status(status) => return Ok(refuse(&call.headers, &call.query, &status)),
         Answer::Object { code, value } => (code, value),
         Answer::Stored { code, entry } => {

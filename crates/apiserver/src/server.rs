@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::controllers::{Garbage, Namespaces, create_if_absent, expire};
 use crate::definition::Definitions;
 use crate::edge::{
-    Authenticator, Edge, EdgeConfig, EdgeService, HealthCheck, Kubeconfig, Limits, Pki, PkiError, ServingCertificate,
-    TokenFileError, TokenTable, User, serve,
+    Authenticator, Edge, EdgeConfig, EdgeService, HealthCheck, Kubeconfig, Limits, Pki, PkiError,
+    ServingCertificate, TokenFileError, TokenTable, User, serve,
 };
 use crate::route::Router;
 use crate::state::{Settings, Shared};
@@ -94,7 +94,9 @@ pub struct ApiServer {
 
 impl std::fmt::Debug for ApiServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ApiServer").field("revision", &self.shared.store.revision()).finish_non_exhaustive()
+        f.debug_struct("ApiServer")
+            .field("revision", &self.shared.store.revision())
+            .finish_non_exhaustive()
     }
 }
 

@@ -50,7 +50,12 @@ fn reshape(schema: &skopos_schema::Structural, object: &mut Value) {
     skopos_schema::prune(schema, object, skopos_schema::Root::Resource);
     skopos_schema::prune_nulls(schema, object);
     // What is stored may be malformed by today's schema: what does not fit is left out, never an error.
-    let _ = skopos_schema::coerce_embedded(schema, object, skopos_schema::Root::Plain, skopos_schema::Invalid::Drop);
+    let _ = skopos_schema::coerce_embedded(
+        schema,
+        object,
+        skopos_schema::Root::Plain,
+        skopos_schema::Invalid::Drop,
+    );
     skopos_schema::default(schema, object);
 }
 

@@ -46,18 +46,34 @@ struct Graph {
 /// What a committed write means for the graph; made before the write, so that nothing else is needed after it.
 #[derive(Debug)]
 pub(crate) enum Note {
-    Put { place: Place, owners: Vec<String>, waits: bool },
-    Removal { place: Place, uid: String, owners: Vec<Place> },
+    Put {
+        place: Place,
+        owners: Vec<String>,
+        waits: bool,
+    },
+    Removal {
+        place: Place,
+        uid: String,
+        owners: Vec<Place>,
+    },
 }
 
 impl Note {
     pub(crate) fn of_put(resource: &Resource, object: &Value) -> Note {
         let waits = object.is_deleting() && !object.finalizers().is_empty();
-        Note::Put { place: place_of(resource, object), owners: owner_uids(object), waits }
+        Note::Put {
+            place: place_of(resource, object),
+            owners: owner_uids(object),
+            waits,
+        }
     }
 
     pub(crate) fn of_removal(resource: &Resource, last: &Value) -> Note {
-        Note::Removal { place: place_of(resource, last), uid: last.uid().to_owned(), owners: owner_places(last) }
+        Note::Removal {
+            place: place_of(resource, last),
+            uid: last.uid().to_owned(),
+            owners: owner_places(last),
+        }
     }
 }
 
@@ -457,8 +473,7 @@ fn default_propagation(object: &Value) -> Option<Propagation> {
 /// Finds the resource of a place; a place known only by kind is looked up by kind.
 fn resolve(registry: &Registry, place: &Place) -> Option<(Arc<Resource>, String)> {
     let Some(by_kind) = place.space.strip_prefix('?') else {
-        let resource = registry.stored().into_iter().find(|r| r.space == place.space)?;
-        return Some((resource, place.key.clone()));
+        return Some((Arc::clone(registry.by_space(&place.space)?), place.key.clone()));
     };
     let (group, kind) = by_kind.rsplit_once('/')?;
     let resource = registry

@@ -44,12 +44,12 @@ pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<Answer, Status>
     };
     let as_stored = |entry: &Arc<Entry>| versions::is_servable_as_stored(&call.resource, entry);
     if wanted.is_plain_json() && selected.items.iter().all(as_stored) {
-        return Ok(Answer::Response(respond_as_stored(
+        return Ok(Answer::Response(Box::new(respond_as_stored(
             call,
             &wanted,
             &meta,
             selected.items,
-        )));
+        ))));
     }
     let resource = &call.resource;
     let items = selected
@@ -57,7 +57,7 @@ pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<Answer, Status>
         .iter()
         .filter_map(|entry| versions::from_entry(resource, entry).ok());
     let body = present::list(&wanted, resource, &meta, items, call.now.as_second())?;
-    Ok(Answer::Response(respond_whole(&wanted, body)))
+    Ok(Answer::Response(Box::new(respond_whole(&wanted, body))))
 }
 
 /// A list of objects that are not in the store any more, as deletecollection answers.
@@ -78,7 +78,7 @@ pub(crate) fn respond_with_values(
         items.into_iter(),
         call.now.as_second(),
     )?;
-    Ok(Answer::Response(respond_whole(&wanted, body)))
+    Ok(Answer::Response(Box::new(respond_whole(&wanted, body))))
 }
 
 fn respond_as_stored(

@@ -53,7 +53,7 @@ pub(crate) fn watch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
         .header(CONTENT_TYPE, wanted.watch_content_type())
         .body(ResponseBody::stream(StreamBody::new(events)))
         .expect("the headers are constants");
-    Ok(Answer::Response(response))
+    Ok(Answer::Response(Box::new(response)))
 }
 
 /// How changes look to one watching client.

@@ -38,9 +38,7 @@ pub(super) fn sanitise(
     validation: FieldValidation,
 ) -> Result<(), String> {
     let (unknown, duplicates) = match &call.resource.source {
-        Source::Custom(custom) => {
-            (sanitise_custom(&custom.schema, object)?, duplicates)
-        }
+        Source::Custom(custom) => (sanitise_custom(&custom.schema, object)?, duplicates),
         Source::BuiltIn(kind) => {
             let unknown = skopos_builtin::decode(kind, object)?;
             // A typed decoder skips what it does not know without looking inside.
@@ -77,7 +75,8 @@ fn sanitise_custom(schema: &Structural, object: &mut Value) -> Result<Vec<String
     }
     unknown.extend(prune(schema, object, Root::Resource));
     prune_nulls(schema, object);
-    let dropped = coerce_embedded(schema, object, Root::Plain, Invalid::Reject).map_err(|error| error.to_string())?;
+    let dropped =
+        coerce_embedded(schema, object, Root::Plain, Invalid::Reject).map_err(|error| error.to_string())?;
     unknown.extend(dropped);
     Ok(unknown)
 }

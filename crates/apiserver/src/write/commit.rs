@@ -96,7 +96,11 @@ impl Shared {
         let note = Note::of_put(resource, object);
         let is_namespace = resource.is("", "namespaces");
         let op = Op::Put(encode_template(object));
-        let observers = (Arc::clone(&self.garbage), Arc::clone(&self.namespaces), Arc::clone(&self.definitions));
+        let observers = (
+            Arc::clone(&self.garbage),
+            Arc::clone(&self.namespaces),
+            Arc::clone(&self.definitions),
+        );
         let is_definition = definition::is_definition(resource);
         self.write(resource, key, expect, op, move |entry| {
             let (garbage, namespaces, definitions) = observers;
@@ -120,8 +124,14 @@ impl Shared {
         last: &Value,
     ) -> Result<Arc<Entry>, WriteError> {
         let note = Note::of_removal(resource, last);
-        let op = Op::Delete { tombstone: encode_template(last) };
-        let observers = (Arc::clone(&self.garbage), Arc::clone(&self.namespaces), Arc::clone(&self.definitions));
+        let op = Op::Delete {
+            tombstone: encode_template(last),
+        };
+        let observers = (
+            Arc::clone(&self.garbage),
+            Arc::clone(&self.namespaces),
+            Arc::clone(&self.definitions),
+        );
         let resource_of = Arc::clone(resource);
         self.write(resource, key, expect, op, move |entry| {
             let (garbage, namespaces, definitions) = observers;
@@ -143,7 +153,12 @@ impl Shared {
         op: Op,
         observe: impl FnOnce(&Entry) + Send + 'static,
     ) -> Result<Arc<Entry>, WriteError> {
-        let write = Write { space: Arc::clone(&resource.space), key: key.to_owned(), expect, op };
+        let write = Write {
+            space: Arc::clone(&resource.space),
+            key: key.to_owned(),
+            expect,
+            op,
+        };
         let store = self.store.clone();
         let commit = async move {
             let entry = store.write(write).await?;
@@ -151,7 +166,10 @@ impl Shared {
             Ok(entry)
         };
         // Joined by the caller, or by the server when it stops.
-        self.commits.spawn(commit).await.unwrap_or(Err(WriteError::Closed))
+        self.commits
+            .spawn(commit)
+            .await
+            .unwrap_or(Err(WriteError::Closed))
     }
 }
 

@@ -33,32 +33,22 @@ pub(super) async fn insert(
     mut object: Value,
     dry_run: bool,
 ) -> Result<Arc<Entry>, Status> {
-    let generates = object.name().is_empty() && !object.meta_str("generateName").is_empty();
-    let attempts = if generates { GENERATE_NAME_ATTEMPTS } else { 1 };
     prepare::default(&call.resource, &mut object);
-    for _ in 0..attempts {
+    let prefix = object.meta_str("generateName").to_owned();
+    let named = call.resource.group_resource();
+    if !object.name().is_empty() || prefix.is_empty() {
+        let name = object.name().to_owned();
+        let stored = insert_once(shared, call, object, dry_run).await?;
+        return stored.ok_or_else(|| Status::already_exists(&named, &name));
+    }
+    for _ in 0..GENERATE_NAME_ATTEMPTS {
         let mut candidate = object.clone();
-        if generates {
-            let name = generate_name(object.meta_str("generateName"));
-            candidate.set_meta("name", name);
-        }
-        match insert_once(shared, call, candidate, dry_run).await? {
-            Some(entry) => return Ok(entry),
-            None if generates => {}
-            None => {
-                return Err(Status::already_exists(
-                    &call.resource.group_resource(),
-                    object.name(),
-                ));
-            }
+        candidate.set_meta("name", generate_name(&prefix));
+        if let Some(entry) = insert_once(shared, call, candidate, dry_run).await? {
+            return Ok(entry);
         }
     }
-    let resource = call.resource.group_resource();
-    Err(Status::generate_name_conflict(
-        &resource,
-        object.meta_str("generateName"),
-        1,
-    ))
+    Err(Status::generate_name_conflict(&named, &prefix, 1))
 }
 
 /// `None` when the name is taken.

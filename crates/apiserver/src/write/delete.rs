@@ -60,13 +60,15 @@ fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
 
 fn decode_options(call: &Call) -> Result<Value, Status> {
     let decoded = present::decode_body(&call.headers, &call.body, "DeleteOptions", Types::Optional);
-    decoded.map(|decoded| decoded.value).map_err(|status| match json::decode(&call.body) {
-        // The real server leaves out here what it says of objects.
-        Err(error) if status.code == 400 => {
-            Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-        }
-        _ => status,
-    })
+    decoded
+        .map(|decoded| decoded.value)
+        .map_err(|status| match json::decode(&call.body) {
+            // The real server leaves out here what it says of objects.
+            Err(error) if status.code == 400 => {
+                Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+            }
+            _ => status,
+        })
 }
 
 pub(crate) async fn delete_collection(shared: &Shared, call: &Call) -> Result<Answer, Status> {

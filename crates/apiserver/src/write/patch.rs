@@ -82,8 +82,12 @@ impl Patch {
             Patch::Merge(patch) => merge_patch(&mut new, patch).map_err(|_| rejected())?,
             Patch::Strategic(patch) => {
                 let kind = call.resource.built_in().ok_or_else(rejected)?;
-                new = skopos_builtin::strategic_merge(kind, old, patch)
-                    .map_err(|error| commit::storage_error(error.to_string()))?;
+                new = skopos_builtin::strategic_merge(kind, old, patch).map_err(|error| {
+                    match error.is_bad_request() {
+                        true => Status::bad_request(error.to_string()),
+                        false => commit::storage_error(error.to_string()),
+                    }
+                })?;
             }
         }
         match new.is_object() {

@@ -221,7 +221,11 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
     if let Some(old) = old {
         // The real server checks this twice, once for every kind and once in each kind's own strategy.
         let unchanged = metadata::validate_update(object, old);
-        let again = if definition::is_definition(resource) { &[][..] } else { &unchanged };
+        let again = if definition::is_definition(resource) {
+            &[][..]
+        } else {
+            &unchanged
+        };
         errors.extend(again.iter().cloned());
         errors.extend(unchanged);
     }
@@ -230,7 +234,9 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
         return Err(Status::invalid(&resource.group_kind(), object.name(), errors));
     }
     if definition::is_definition(resource) {
-        crd::crd_warnings(object, old).into_iter().for_each(|text| call.warn(text));
+        crd::crd_warnings(object, old)
+            .into_iter()
+            .for_each(|text| call.warn(text));
     }
     for text in metadata::finalizer_warnings(object, old) {
         call.warn(text);
@@ -274,7 +280,12 @@ fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) ->
             if let Some(scale) = &custom.scale {
                 errors.extend(scale.validate(skopos_schema::Replicas::Spec, object));
             }
-            errors.extend(skopos_schema::validate_embedded(&custom.schema, &FieldPath::root(), object, Root::Plain));
+            errors.extend(skopos_schema::validate_embedded(
+                &custom.schema,
+                &FieldPath::root(),
+                object,
+                Root::Plain,
+            ));
             errors.extend(skopos_schema::validate_list_types(&custom.schema, object, old));
             errors
         }

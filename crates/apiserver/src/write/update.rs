@@ -98,7 +98,11 @@ fn check_preconditions(
     if is_put && !uid.is_empty() && uid != old.uid() {
         return Err(conflict(format!(
             "StorageError: invalid object, Code: 4, Key: /registry/{}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            if resource.custom().is_some() { format!("{}/", resource.group) } else { String::new() },
+            if resource.custom().is_some() {
+                format!("{}/", resource.group)
+            } else {
+                String::new()
+            },
             resource.plural,
             entry.key,
             old.uid(),
