@@ -388,6 +388,33 @@ fn answers_to_kube_apiserver_and_etcd_as_envtest_starts_them() {
     assert_eq!(server.wait(), 0);
 }
 
+/// envtest puts its own serving certificate into the certificate directory and trusts nothing else.
+#[test]
+fn certificates_of_others_are_served_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |certs: &str| {
+        let certs = format!("--cert-dir={certs}");
+        let server = Running::start(skopos(dir.path()).args(["apiserver", "--secure-port=0", &certs]));
+        server.lines.find("ready at");
+        server
+    };
+    drop(start("made"));
+    std::fs::create_dir(dir.path().join("given")).unwrap();
+    for file in ["apiserver.crt", "apiserver.key"] {
+        std::fs::copy(
+            dir.path().join("made/skopos").join(file),
+            dir.path().join("given").join(file),
+        )
+        .unwrap();
+    }
+    let before = std::fs::read(dir.path().join("given/apiserver.crt")).unwrap();
+    let _server = start("given");
+    assert_eq!(
+        std::fs::read(dir.path().join("given/apiserver.crt")).unwrap(),
+        before
+    );
+}
+
 #[test]
 fn version_and_completion_need_no_server() {
     let dir = tempfile::tempdir().unwrap();

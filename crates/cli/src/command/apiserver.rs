@@ -104,7 +104,8 @@ impl Apiserver {
                 serving: self.serving_certificate(),
                 client_ca: self.client_ca_file.clone(),
                 tokens: self.token_auth_file.clone(),
-                dir: self.cert_dir.clone(),
+                // A directory of our own: files in the certificate directory belong to whoever named it.
+                dir: self.cert_dir.as_ref().map(|dir| dir.join("skopos")),
             },
         }
     }
