@@ -4,17 +4,20 @@ use serde_json::{Value, json};
 use skopos_object::Status;
 
 use crate::call::{Answer, Call};
+use crate::edge::User;
 use crate::present::Types;
+use crate::state::Shared;
 use crate::write::rfc3339;
 
 /// Answers a create of a resource that is not stored.
-pub(crate) fn review(call: &Call) -> Result<Answer, Status> {
+pub(crate) fn review(shared: &Shared, call: &Call) -> Result<Answer, Status> {
     let mut review = call.decode_body(Types::Optional)?.value;
     review["apiVersion"] = call.resource.api_version().into();
     review["kind"] = call.resource.kind.clone().into();
     review["metadata"] = json!({"creationTimestamp": rfc3339(call.now)});
     review["status"] = match call.resource.plural.as_str() {
-        "selfsubjectreviews" => json!({"userInfo": user_info(call)}),
+        "selfsubjectreviews" => json!({"userInfo": user_info(&call.user)}),
+        "tokenreviews" => identity(shared, review["spec"]["token"].as_str().unwrap_or("")),
         "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => access(),
         "selfsubjectrulesreviews" => all_rules(),
         _ => {
@@ -30,15 +33,23 @@ pub(crate) fn review(call: &Call) -> Result<Answer, Status> {
     })
 }
 
-fn user_info(call: &Call) -> Value {
-    let mut info = json!({"username": call.user.name, "groups": call.user.groups});
-    if !call.user.uid.is_empty() {
-        info["uid"] = call.user.uid.clone().into();
+fn user_info(user: &User) -> Value {
+    let mut info = json!({"username": user.name, "groups": user.groups});
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.clone().into();
     }
-    if !call.user.extra.is_empty() {
-        info["extra"] = json!(call.user.extra);
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
     }
     info
+}
+
+/// Whose token it is.
+fn identity(shared: &Shared, token: &str) -> Value {
+    match shared.tokens.find(token) {
+        Some(user) => json!({"authenticated": true, "user": user_info(&user)}),
+        None => json!({"user": {}, "error": "[invalid bearer token, unknown token]"}),
+    }
 }
 
 /// Whoever is authenticated may do anything: roles are stored but not enforced.

@@ -224,11 +224,7 @@ fn method_not_allowed() -> Status {
 }
 
 async fn dispatch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
-    if let Some(warning) = call
-        .resource
-        .custom()
-        .and_then(|custom| custom.deprecation.as_deref())
-    {
+    if let Some(warning) = deprecation(&call.resource) {
         call.warn(warning);
     }
     if !matches!(call.target.verb, Verb::Get | Verb::List | Verb::Watch) {
@@ -236,7 +232,7 @@ async fn dispatch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
         Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::Object)?;
     }
     if !call.resource.is_stored() {
-        return reviews::review(call);
+        return reviews::review(shared, call);
     }
     let answer = match call.target.verb {
         Verb::Get => read::get(shared, call).await,
@@ -255,6 +251,17 @@ async fn dispatch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
         shared.definitions.settle(shared.definitions.latest()).await;
     }
     Ok(answer)
+}
+
+/// What the client is told about the version it uses.
+fn deprecation(resource: &Resource) -> Option<&str> {
+    if resource.is("", "endpoints") {
+        return Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
+    }
+    if resource.is("", "componentstatuses") {
+        return Some("v1 ComponentStatus is deprecated in v1.19+");
+    }
+    resource.custom()?.deprecation.as_deref()
 }
 
 fn labels_of(resource: &Resource, target: &Target) -> RequestLabels {

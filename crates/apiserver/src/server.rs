@@ -110,9 +110,10 @@ impl ApiServer {
     /// See [`StartError`].
     pub async fn start(config: Config) -> Result<ApiServer, StartError> {
         let pki = Pki::load_or_create(config.pki_dir.as_deref(), &config.names)?;
-        let (tls, serving_ca, authenticator) = identities(&config, &pki)?;
+        let tokens = read_tokens(&config, &pki)?;
+        let (tls, serving_ca, authenticator) = identities(&config, &pki, tokens.clone())?;
         let store = Store::open(config.store.clone()).map_err(|e| StartError::Store(Box::new(e)))?;
-        let shared = Arc::new(Shared::new(store, settings(&config, &serving_ca)));
+        let shared = Arc::new(Shared::new(store, tokens, settings(&config, &serving_ca)));
         bootstrap(&shared)
             .await
             .map_err(|status| StartError::Bootstrap(status.message))?;
@@ -181,11 +182,15 @@ fn store_check(store: &Store) -> HealthCheck {
 
 type Identities = (Arc<rustls::ServerConfig>, String, Authenticator);
 
-fn identities(config: &Config, pki: &Pki) -> Result<Identities, StartError> {
+fn read_tokens(config: &Config, pki: &Pki) -> Result<TokenTable, StartError> {
     let mut tokens = TokenTable::single(pki.token(), User::admin());
     if let Some(file) = &config.token_file {
         tokens.read_csv(file)?;
     }
+    Ok(tokens)
+}
+
+fn identities(config: &Config, pki: &Pki, tokens: TokenTable) -> Result<Identities, StartError> {
     let authority = pki.client_authority(config.client_ca_file.as_deref())?;
     let (serving, ca) = match &config.serving_files {
         Some((certificate, key)) => {

@@ -9,6 +9,50 @@ use skopos_store::{Range, Store};
 /// The range addresses come from, a /16; the first is the API server's own.
 const NETWORK: [u8; 2] = [10, 96];
 
+/// The ports of nodes that services may take.
+const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
+
+/// Gives the ports of a service that is reached through nodes a free port each.
+pub(crate) fn assign_node_ports(store: &Store, service: &mut Value) {
+    if service["spec"]["type"] != "NodePort" && service["spec"]["type"] != "LoadBalancer" {
+        return;
+    }
+    let Some(ports) = service["spec"]["ports"].as_array_mut() else {
+        return;
+    };
+    let mut taken: HashSet<u64> = stored_ports(store);
+    taken.extend(ports.iter().filter_map(|port| port["nodePort"].as_u64()));
+    for port in ports
+        .iter_mut()
+        .filter(|port| port.is_object() && port["nodePort"].as_u64().is_none_or(|p| p == 0))
+    {
+        let Some(free) = NODE_PORTS
+            .map(u64::from)
+            .find(|candidate| !taken.contains(candidate))
+        else {
+            return;
+        };
+        taken.insert(free);
+        port["nodePort"] = free.into();
+    }
+}
+
+fn stored_ports(store: &Store) -> HashSet<u64> {
+    let page = store
+        .list("core/services", &Range::default())
+        .map(|page| page.items)
+        .unwrap_or_default();
+    let ports_of = |value: &[u8]| -> Vec<Value> {
+        raw_path(value, &["spec", "ports"])
+            .and_then(|raw| serde_json::from_slice(raw).ok())
+            .unwrap_or_default()
+    };
+    page.iter()
+        .flat_map(|entry| ports_of(&entry.value))
+        .filter_map(|port| port["nodePort"].as_u64())
+        .collect()
+}
+
 /// Gives a service that needs one a free address of the cluster network.
 pub(crate) fn assign_addresses(store: &Store, service: &mut Value) {
     let spec = &service["spec"];

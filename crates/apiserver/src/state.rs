@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::controllers::{Garbage, Namespaces};
 use crate::definition::{Definitions, built_in_resources};
+use crate::edge::TokenTable;
 use crate::published::Published;
 use crate::registry::{Registry, Resource};
 
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) garbage: Arc<Garbage>,
     /// Writes under way, each with the word to the controllers that follows it.
     pub(crate) commits: TaskTracker,
+    /// Whose token is whose, for reviews; logins are the edge's.
+    pub(crate) tokens: TokenTable,
     pub(crate) settings: Settings,
 }
 
@@ -38,7 +41,7 @@ pub(crate) struct Settings {
 }
 
 impl Shared {
-    pub(crate) fn new(store: Store, settings: Settings) -> Shared {
+    pub(crate) fn new(store: Store, tokens: TokenTable, settings: Settings) -> Shared {
         let built_in = built_in_resources();
         let registry = Registry::new(built_in.clone(), std::collections::BTreeMap::new(), 0);
         Shared {
@@ -50,6 +53,7 @@ impl Shared {
             namespaces: Arc::new(Namespaces::new()),
             garbage: Arc::new(Garbage::new()),
             commits: TaskTracker::new(),
+            tokens,
             settings,
         }
     }

@@ -140,7 +140,7 @@ impl TokenTable {
     }
 
     /// The user of `token`. Takes the same time whichever token is asked for.
-    pub(super) fn find(&self, token: &str) -> Option<Arc<User>> {
+    pub(crate) fn find(&self, token: &str) -> Option<Arc<User>> {
         let asked = digest(token);
         let mut found = None;
         for entry in &self.entries {

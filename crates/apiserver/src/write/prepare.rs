@@ -184,6 +184,7 @@ impl Shared {
         }
         if call.resource.is("", "services") && !matches!(operation, Operation::UpdateStatus { .. }) {
             services::assign_addresses(&self.store, object);
+            services::assign_node_ports(&self.store, object);
         }
         Ok(())
     }
