@@ -117,7 +117,7 @@ impl Follower {
                 Ok(None) => {}
                 // Not trouble but routine: the server keeps only so much history.
                 Err(error) if self.is_following() && lost_history(&error) => {
-                    self.phase = Phase::Start(Why::Expired)
+                    self.phase = Phase::Start(Why::Expired);
                 }
                 Err(error) => return self.trouble(error),
             }
