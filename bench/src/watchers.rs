@@ -10,6 +10,8 @@ use tokio::sync::mpsc;
 use crate::load::APPS;
 use crate::shape::Shape;
 
+/// Watches on one connection, as many as kube-apiserver allows.
+const STREAMS: usize = 100;
 /// How many writes are measured.
 const WRITES: usize = 21;
 
@@ -19,7 +21,7 @@ pub(crate) struct FanOut {
     pub(crate) worst_ms: f64,
 }
 
-/// Opens the watches, each on a connection of its own, then writes again and again.
+/// Opens the watches, as clients do many on an HTTP/2 connection, then writes again and again.
 pub(crate) async fn fan_out(endpoint: &Endpoint, shape: &Shape, watchers: usize) -> anyhow::Result<FanOut> {
     let page = endpoint
         .send(Request::get(format!("{APPS}?limit=1")))
@@ -33,15 +35,18 @@ pub(crate) async fn fan_out(endpoint: &Endpoint, shape: &Shape, watchers: usize)
     // Full means that the counter below is behind: the watchers wait for it.
     let (seen, mut sightings) = mpsc::channel(watchers.max(1));
     let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..watchers {
-        let mut connection = endpoint.connect().await?;
+    let mut connections = Vec::new();
+    for number in 0..watchers {
+        if number % STREAMS == 0 {
+            connections.push(endpoint.connect_h2().await?);
+        }
+        let connection = connections.last().context("a connection was made above")?;
         let response = connection
             .open(Request::get(format!("{APPS}?watch=1&resourceVersion={from}")))
             .await?;
         anyhow::ensure!(response.status().is_success(), "watch: {}", response.status());
         let seen = seen.clone();
         tasks.spawn(async move {
-            let _connection = connection;
             let mut body = response.into_body();
             while let Some(Ok(frame)) = body.frame().await {
                 let events = frame

@@ -9,7 +9,7 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
@@ -28,6 +28,7 @@ pub struct Endpoint {
     host: String,
     token: Option<String>,
     tls: TlsConnector,
+    config: Kubeconfig,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -54,7 +55,8 @@ impl Endpoint {
             address,
             host,
             token: config.token.clone(),
-            tls: connector(config)?,
+            tls: connector(config, b"http/1.1")?,
+            config: config.clone(),
         })
     }
 
@@ -102,6 +104,26 @@ impl Endpoint {
         })
     }
 
+    /// An HTTP/2 connection, for many requests at once.
+    pub async fn connect_h2(&self) -> anyhow::Result<Streams> {
+        let socket = TcpStream::connect(&self.address).await.context("connect")?;
+        socket.set_nodelay(true)?;
+        let stream = connector(&self.config, b"h2")?
+            .connect(ServerName::try_from(self.host.clone())?, socket)
+            .await?;
+        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let (sender, connection) = handshake.await?;
+        let driver = tokio::spawn(async move {
+            // How a connection ended is seen by the requests that were on it.
+            let _ = connection.await;
+        });
+        Ok(Streams {
+            sender,
+            driver,
+            endpoint: self.clone(),
+        })
+    }
+
     /// Sends one request on a connection of its own.
     pub async fn send(&self, request: Request) -> anyhow::Result<Answer> {
         self.connect().await?.send(request).await
@@ -109,7 +131,7 @@ impl Endpoint {
 }
 
 /// TLS that trusts the authority of a kubeconfig and shows its client certificate.
-fn connector(config: &Kubeconfig) -> anyhow::Result<TlsConnector> {
+fn connector(config: &Kubeconfig, protocol: &[u8]) -> anyhow::Result<TlsConnector> {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&config.authority) {
         roots.add(certificate?)?;
@@ -125,7 +147,7 @@ fn connector(config: &Kubeconfig) -> anyhow::Result<TlsConnector> {
         }
         None => builder.with_no_client_auth(),
     };
-    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    tls.alpn_protocols = vec![protocol.to_vec()];
     Ok(TlsConnector::from(Arc::new(tls)))
 }
 
@@ -187,6 +209,25 @@ impl Request {
     pub fn content(mut self, body: impl Into<Bytes>) -> Request {
         self.body = body.into();
         self
+    }
+}
+
+impl Request {
+    /// The request with its credentials. HTTP/2 wants the authority before the path, HTTP/1.1 does not.
+    fn build(self, endpoint: &Endpoint, authority: &str) -> anyhow::Result<http::Request<Full<Bytes>>> {
+        let mut builder = http::Request::builder()
+            .method(self.method)
+            .uri(format!("{authority}{}", self.path));
+        if authority.is_empty() {
+            builder = builder.header("host", &endpoint.address);
+        }
+        if let Some(token) = &endpoint.token {
+            builder = builder.header("authorization", format!("Bearer {token}"));
+        }
+        for (name, value) in &self.headers {
+            builder = builder.header(name, value);
+        }
+        Ok(builder.body(Full::new(self.body))?)
     }
 }
 
@@ -253,18 +294,30 @@ impl Connection {
     /// Sends a request and returns when the head of the answer is there, for bodies without an end.
     pub async fn open(&mut self, request: Request) -> anyhow::Result<http::Response<Incoming>> {
         self.sender.ready().await?;
-        let mut builder = http::Request::builder().method(request.method).uri(&request.path);
-        builder = builder.header("host", &self.endpoint.address);
-        if let Some(token) = &self.endpoint.token {
-            builder = builder.header("authorization", format!("Bearer {token}"));
-        }
-        for (name, value) in &request.headers {
-            builder = builder.header(name, value);
-        }
-        Ok(self
-            .sender
-            .send_request(builder.body(Full::new(request.body))?)
-            .await?)
+        let request = request.build(&self.endpoint, "")?;
+        Ok(self.sender.send_request(request).await?)
+    }
+}
+
+/// A connection that carries many requests at once.
+#[derive(Debug)]
+pub struct Streams {
+    sender: hyper::client::conn::http2::SendRequest<Full<Bytes>>,
+    driver: tokio::task::JoinHandle<()>,
+    endpoint: Endpoint,
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Streams {
+    /// Sends a request and returns when the head of the answer is there.
+    pub async fn open(&self, request: Request) -> anyhow::Result<http::Response<Incoming>> {
+        let request = request.build(&self.endpoint, &format!("https://{}", self.endpoint.address))?;
+        Ok(self.sender.clone().send_request(request).await?)
     }
 }
 

@@ -12,7 +12,7 @@ mod target;
 mod tools;
 mod transcript;
 
-pub use endpoint::{Answer, Connection, Endpoint, Request};
+pub use endpoint::{Answer, Connection, Endpoint, Request, Streams};
 pub use kubeconfig::Kubeconfig;
 pub use requests::{play_requests, set_requests_stage};
 pub use server::{Server, Start, memory_of};
