@@ -2,6 +2,21 @@
 //!
 //! Start at [`ApiServer`]: [`ApiServer::service`] talks to it without a socket, [`ApiServer::serve`] over TLS.
 //!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::Namespace;
+//! use skopos_apiserver::{ApiServer, Config};
+//!
+//! let server = ApiServer::start(Config::default()).await?; // in memory
+//! let client = kube::Client::new(server.service(), "default");
+//! let namespaces: kube::Api<Namespace> = kube::Api::all(client);
+//! assert_eq!(namespaces.list(&Default::default()).await?.items.len(), 3);
+//! server.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A request goes through the edge (limits, identity), `route` (which resource, which verb), then the read
 //! path (`read`) or the write path (`write`), and leaves through `respond` in the form the client asked for.
 

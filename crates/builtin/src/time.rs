@@ -1,5 +1,7 @@
 //! Timestamps as Go reads and writes them, and ages as kubectl prints them.
 
+pub(crate) use skopos_schema::human_duration;
+
 /// A moment: seconds since the epoch and nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
@@ -91,41 +93,6 @@ pub(crate) fn age(since: &serde_json::Value, now: i64) -> String {
     match seconds(since) {
         Some(since) => human_duration(now - since),
         None => "<unknown>".to_owned(),
-    }
-}
-
-/// A duration in at most two units, coarser the longer it is.
-pub(crate) fn human_duration(seconds: i64) -> String {
-    let two = |big: i64, unit: char, small: i64, small_unit: char| {
-        if small == 0 {
-            format!("{big}{unit}")
-        } else {
-            format!("{big}{unit}{small}{small_unit}")
-        }
-    };
-    let (minutes, hours) = (seconds / 60, seconds / 3_600);
-    if seconds < -1 {
-        "<invalid>".to_owned()
-    } else if seconds < 0 {
-        "0s".to_owned()
-    } else if seconds < 60 * 2 {
-        format!("{seconds}s")
-    } else if minutes < 10 {
-        two(minutes, 'm', seconds % 60, 's')
-    } else if minutes < 60 * 3 {
-        format!("{minutes}m")
-    } else if hours < 8 {
-        two(hours, 'h', minutes % 60, 'm')
-    } else if hours < 48 {
-        format!("{hours}h")
-    } else if hours < 24 * 8 {
-        two(hours / 24, 'd', hours % 24, 'h')
-    } else if hours < 24 * 365 * 2 {
-        format!("{}d", hours / 24)
-    } else if hours < 24 * 365 * 8 {
-        two(hours / 24 / 365, 'y', hours / 24 % 365, 'd')
-    } else {
-        format!("{}y", hours / 24 / 365)
     }
 }
 

@@ -67,10 +67,10 @@ fn is_printable(c: char) -> bool {
     !c.is_whitespace() && text.escape_debug().count() == 2
 }
 
-/// Prints a float as Go's `%v` does: shortest digits, exponent from 1e21 up and below 1e-4.
+/// Prints a float as Go's `%v` does: shortest digits, exponent from 1e6 up and below 1e-4.
 pub(crate) fn float(number: f64) -> String {
     let (digits, exponent) = scientific(number);
-    if (-4..21).contains(&exponent) {
+    if (-4..6).contains(&exponent) {
         return format!("{number}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -162,7 +162,9 @@ mod tests {
             (0.0001, "0.0001", "0.0001"),
             (0.00001, "1e-05", "0.00001"),
             (1.5e-7, "1.5e-07", "1.5e-7"),
-            (1e20, "100000000000000000000", "100000000000000000000"),
+            (123_456.5, "123456.5", "123456.5"),
+            (12_345_678.5, "1.23456785e+07", "12345678.5"),
+            (1e20, "1e+20", "100000000000000000000"),
             (1e21, "1e+21", "1e+21"),
         ] {
             assert_eq!(float(number), plain);
