@@ -1,6 +1,7 @@
 //! Watch: what there is, then every change, until the client, the clock or the history says stop.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use http_body_util::StreamBody;
 use serde_json::{Value, json};
 use skopos_object::Status;
 use skopos_store::{Compacted, Entry, Event, EventOp, Range, Revision, Watcher};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::Filter;
 use super::list::prefix_of;
@@ -27,6 +28,8 @@ use crate::write::ObjectExt as _;
 
 /// How long before its deadline a watch gets its last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// No watch is longer, whatever the client asks for.
+const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many initial objects are put into one buffer.
 const INITIAL_BATCH: usize = 64;
 
@@ -70,6 +73,8 @@ struct Stream {
     phase: Phase,
     deadline: Instant,
     bookmarks: Option<Bookmarks>,
+    /// Rings for the next bookmark or the end; kept, because setting one anew for every event is costly.
+    alarm: Pin<Box<Sleep>>,
 }
 
 enum Phase {
@@ -96,7 +101,8 @@ impl Stream {
         let now = Instant::now();
         let timeout = options
             .timeout
-            .unwrap_or_else(|| shared.settings.default_watch_timeout());
+            .unwrap_or_else(|| shared.settings.default_watch_timeout())
+            .min(MAX_TIMEOUT);
         let every = shared.settings.bookmark_interval;
         // A watch too short for a last bookmark gets none.
         let last = timeout
@@ -111,6 +117,7 @@ impl Stream {
             phase,
             deadline: now + timeout,
             bookmarks,
+            alarm: Box::pin(tokio::time::sleep_until(now + timeout)),
         }
     }
 
@@ -126,6 +133,9 @@ impl Stream {
                 Phase::Live(watcher) => {
                     let bookmark_at = self.bookmarks.as_ref().map(|b| b.next);
                     let wake_at = bookmark_at.map_or(self.deadline, |at| at.min(self.deadline));
+                    if self.alarm.deadline() != wake_at {
+                        self.alarm.as_mut().reset(wake_at);
+                    }
                     tokio::select! {
                         biased;
                         events = watcher.next() => match events {
@@ -137,7 +147,7 @@ impl Stream {
                             }
                             Err(compacted) => self.phase = Phase::Failing(too_old(&compacted)),
                         },
-                        () = tokio::time::sleep_until(wake_at) => {
+                        () = self.alarm.as_mut() => {
                             if Instant::now() >= self.deadline {
                                 return None;
                             }
