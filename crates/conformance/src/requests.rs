@@ -176,6 +176,8 @@ fn shortened(message: &str) -> String {
     let replacements = [
         ("a{40,}|x{40,}", "…"),
         ("No_[a-z0-9]{5}", "No_…"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
+        (r#"(resourceVersion\\?":\\?")\d+"#, "${1}…"),
         // A token is opaque: how its reader words its complaint is its own affair.
         ("(continue key is not valid: ).*", "${1}…"),
         (r"(current: )\d+", "${1}…"),

@@ -237,6 +237,8 @@ fn changing_parts(namespace: &str, server: &str, dir: &Path) -> anyhow::Result<V
         ),
         (r#"("?[rR]esource ?[vV]ersion"?: *)"?\d+"?"#.into(), "${1}RV"),
         (r"(^|\s)(\d+(ms|[smhd]))+(\s|$)".into(), "${1}AGE${4}"),
+        // Older releases of kubectl do not name the namespace.
+        (r"( (force )?deleted) from NS namespace$".into(), "$1"),
         (r"(\S) {2,}".into(), "$1  "),
     ];
     parts
