@@ -1,6 +1,6 @@
 //! Talk to an API server: connection, discovery, dynamic access, list and watch streams.
 //!
-//! [`connect`] finds the server, [`discover`] asks what it serves, [`Catalog::resolve`] turns a user's word into
+//! [`connect()`] finds the server, [`discover`] asks what it serves, [`Catalog::resolve`] turns a user's word into
 //! a [`Resource`], and [`Api`] does things with it. [`Follower`] watches without end.
 //!
 //! ```no_run

@@ -39,7 +39,10 @@ impl Core {
 
     /// Why the last write to the log failed, if it did.
     pub(crate) fn failure(&self) -> Option<StorageError> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn set_failure(&self, failure: Option<StorageError>) {
