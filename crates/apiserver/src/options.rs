@@ -247,6 +247,12 @@ impl ListOptions {
         })
     }
 
+    /// How many items a page has; 0 means all. A list of any version is sent whole, as the real server does.
+    pub(crate) fn page_size(&self) -> usize {
+        let is_any_version = self.resource_version == Some(0) && self.continue_token.is_none();
+        if is_any_version { 0 } else { self.limit }
+    }
+
     pub(crate) fn selects_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }

@@ -90,8 +90,8 @@ pub(crate) struct Custom {
     /// Name of the definition, `<plural>.<group>`.
     pub(crate) definition: String,
     pub(crate) schema: Arc<Structural>,
-    /// The schema of the storage version, for what is read back from the store.
-    pub(crate) storage_schema: Arc<Structural>,
+    /// The schemas of all versions, for objects that were stored in one of them.
+    pub(crate) schemas: Arc<BTreeMap<String, Arc<Structural>>>,
     pub(crate) status: bool,
     pub(crate) scale: Option<Scale>,
     pub(crate) columns: Vec<Column>,
@@ -102,6 +102,13 @@ pub(crate) struct Custom {
     pub(crate) terminating: bool,
     /// Objects written before this revision may not have the shape the schemas ask for now.
     pub(crate) shaped_since: Revision,
+}
+
+impl Custom {
+    /// The schema of a version; of one that is gone, the schema this resource is served by.
+    pub(crate) fn schema_of(&self, version: &str) -> &Structural {
+        self.schemas.get(version).unwrap_or(&self.schema)
+    }
 }
 
 /// A field of a custom resource that field selectors may name, such as `spec.color`.

@@ -237,7 +237,7 @@ async fn dispatch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
     let answer = match call.target.verb {
         Verb::Get => read::get(shared, call).await,
         Verb::List => read::list(shared, call).await,
-        Verb::Watch => read::watch(shared, call),
+        Verb::Watch => read::watch(shared, call).await,
         Verb::Create => write::create(shared, call).await,
         Verb::Update => write::update(shared, call).await,
         Verb::Patch => write::patch(shared, call).await,

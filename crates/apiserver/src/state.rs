@@ -16,12 +16,14 @@ use crate::registry::{Registry, Resource};
 /// The shared state of one server.
 pub(crate) struct Shared {
     pub(crate) store: Store,
-    pub(crate) registry: ArcSwap<Registry>,
+    pub(crate) registry: Arc<ArcSwap<Registry>>,
     pub(crate) built_in: Vec<Arc<Resource>>,
     pub(crate) published: Published,
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) namespaces: Arc<Namespaces>,
     pub(crate) garbage: Arc<Garbage>,
+    /// Held while a service is given addresses and ports that nobody else may be given.
+    pub(crate) allocation: tokio::sync::Mutex<()>,
     /// Writes under way, each with the word to the controllers that follows it.
     pub(crate) commits: TaskTracker,
     /// Whose token is whose, for reviews; logins are the edge's.
@@ -46,12 +48,13 @@ impl Shared {
         let registry = Registry::new(built_in.clone(), std::collections::BTreeMap::new(), 0);
         Shared {
             store,
-            registry: ArcSwap::from_pointee(registry),
+            registry: Arc::new(ArcSwap::from_pointee(registry)),
             built_in,
             published: Published::default(),
             definitions: Arc::new(Definitions::new()),
             namespaces: Arc::new(Namespaces::new()),
             garbage: Arc::new(Garbage::new()),
+            allocation: tokio::sync::Mutex::new(()),
             commits: TaskTracker::new(),
             tokens,
             settings,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use skopos_object::Status;
 use skopos_store::{Entry, Revision};
 
-use crate::registry::Resource;
+use crate::registry::{Custom, Resource};
 use crate::write::ObjectExt as _;
 
 /// The stored bytes are exactly what the client is to see.
@@ -33,39 +33,63 @@ pub(crate) fn from_entry(resource: &Resource, entry: &Entry) -> Result<Value, St
     Ok(object)
 }
 
-/// Brings an object from its stored form to the served version.
-pub(crate) fn to_served(resource: &Resource, object: &mut Value) {
-    if let Some(custom) = resource.custom() {
-        reshape(&custom.storage_schema, object);
-        object["apiVersion"] = resource.api_version().into();
-        if resource.version != resource.storage_version {
-            reshape(&custom.schema, object);
-        }
-        return;
+/// A stored object in the version and shape in which it would be stored today.
+///
+/// What the server itself writes back starts from this: the store takes every new entry to have today's shape.
+pub(crate) fn in_storage(resource: &Resource, entry: &Entry) -> Result<Value, Status> {
+    let mut object = parse(entry)?;
+    if let Some(custom) = resource
+        .custom()
+        .filter(|custom| entry.modified <= custom.shaped_since)
+    {
+        reshape(custom, &resource.storage_api_version(), &mut object);
+        skopos_schema::default(custom.schema_of(&resource.storage_version), &mut object);
     }
-    convert_built_in(object, &resource.storage_api_version(), &resource.api_version());
+    Ok(object)
 }
 
-fn reshape(schema: &skopos_schema::Structural, object: &mut Value) {
+/// Brings an object from its stored form to the served version.
+pub(crate) fn to_served(resource: &Resource, object: &mut Value) {
+    match resource.custom() {
+        Some(custom) => reshape(custom, &resource.api_version(), object),
+        None => convert_built_in(object, &resource.storage_api_version(), &resource.api_version()),
+    }
+}
+
+/// Gives a stored object today's shape of the version it was stored in, then that of the wanted version.
+///
+/// As in the real server, only the former fills in defaults.
+fn reshape(custom: &Custom, wanted: &str, object: &mut Value) {
+    let found = object["apiVersion"].as_str().unwrap_or("").to_owned();
+    let schema = custom.schema_of(found.rsplit('/').next().unwrap_or(""));
+    prune(schema, object);
+    skopos_schema::default(schema, object);
+    if found != wanted {
+        object["apiVersion"] = wanted.into();
+        prune(custom.schema_of(wanted.rsplit('/').next().unwrap_or("")), object);
+    }
+}
+
+fn prune(schema: &skopos_schema::Structural, object: &mut Value) {
     skopos_schema::prune(schema, object, skopos_schema::Root::Resource);
     skopos_schema::prune_nulls(schema, object);
     // What is stored may be malformed by today's schema: what does not fit is left out, never an error.
-    let _ = skopos_schema::coerce_embedded(
-        schema,
-        object,
-        skopos_schema::Root::Plain,
-        skopos_schema::Invalid::Drop,
-    );
-    skopos_schema::default(schema, object);
+    let (root, invalid) = (skopos_schema::Root::Plain, skopos_schema::Invalid::Drop);
+    let _ = skopos_schema::coerce_embedded(schema, object, root, invalid);
 }
 
 /// Brings an object from the served version to the form it is stored in.
 pub(crate) fn to_storage(resource: &Resource, object: &mut Value) {
-    if resource.custom().is_some() {
-        object["apiVersion"] = resource.storage_api_version().into();
+    let Some(custom) = resource.custom() else {
+        convert_built_in(object, &resource.api_version(), &resource.storage_api_version());
         return;
+    };
+    if resource.version != resource.storage_version {
+        object["apiVersion"] = resource.storage_api_version().into();
+        let schema = custom.schema_of(&resource.storage_version);
+        prune(schema, object);
+        skopos_schema::default(schema, object);
     }
-    convert_built_in(object, &resource.api_version(), &resource.storage_api_version());
 }
 
 /// What core events and events.k8s.io events call the same things.

@@ -100,10 +100,15 @@ impl Shared {
         loop {
             let target = self.definitions.latest.load(Ordering::Acquire);
             let mut definitions = self.read_definitions()?;
-            if !self.update_conditions(&mut definitions).await? {
+            let changed = judge(&mut definitions);
+            // Whoever sees a definition established finds it served.
+            self.rebuild_registry(built, &definitions);
+            if !self.store_changed(&mut definitions, &changed).await? {
                 continue;
             }
-            self.rebuild_registry(built, &definitions);
+            if !changed.is_empty() {
+                self.rebuild_registry(built, &definitions);
+            }
             self.definitions.settled.send_replace(target);
             for (entry, definition) in &definitions {
                 if definition.is_deleting() {
@@ -133,25 +138,15 @@ impl Shared {
     }
 
     /// `false` when somebody else wrote a definition meanwhile and all must be read again.
-    async fn update_conditions(&self, definitions: &mut [(Arc<Entry>, Value)]) -> Result<bool, Status> {
-        let now = Timestamp::now();
-        for i in 0..definitions.len() {
-            let group = definitions[i].1["spec"]["group"].clone();
-            let others: Vec<&Value> = definitions
-                .iter()
-                .enumerate()
-                .filter(|(j, (_, other))| *j != i && other["spec"]["group"] == group)
-                .map(|(_, (_, other))| other)
-                .collect();
-            let taken = names::Taken::by(&others);
-            let mut definition = definitions[i].1.clone();
-            let renamed = names::accept(&mut definition, &taken, now);
-            let judged = names::check_approval(&mut definition, now);
-            if !renamed && !judged {
-                continue;
-            }
-            match self.store_definition(&definitions[i].0, &definition).await? {
-                Some(entry) => definitions[i] = (entry, definition),
+    async fn store_changed(
+        &self,
+        definitions: &mut [(Arc<Entry>, Value)],
+        changed: &[usize],
+    ) -> Result<bool, Status> {
+        for i in changed {
+            let (entry, definition) = &mut definitions[*i];
+            match self.store_definition(entry, definition).await? {
+                Some(stored) => *entry = stored,
                 None => return Ok(false),
             }
         }
@@ -205,12 +200,10 @@ impl Shared {
         }
         let now = Timestamp::now();
         let mut definition = definition.clone();
-        let left = match built
-            .by_name
-            .get(definition.name())
-            .and_then(|(_, made)| made.first())
-        {
-            Some(resource) => self.delete_all(resource, now).await?,
+        let made = built.by_name.get(definition.name());
+        let served = made.and_then(|(_, made)| made.first()).cloned();
+        let left = match served.or_else(|| resources::of_storage(&definition)) {
+            Some(resource) => self.delete_all(&resource, now).await?,
             None => 0,
         };
         if left > 0 {
@@ -253,6 +246,29 @@ impl Shared {
         }
         Ok(self.store.count(&resource.space))
     }
+}
+
+/// Gives every definition the names it can have and the conditions that follow; returns which have changed.
+fn judge(definitions: &mut [(Arc<Entry>, Value)]) -> Vec<usize> {
+    let now = Timestamp::now();
+    let mut changed = Vec::new();
+    for i in 0..definitions.len() {
+        let group = definitions[i].1["spec"]["group"].clone();
+        let others: Vec<&Value> = definitions
+            .iter()
+            .enumerate()
+            .filter(|(j, (_, other))| *j != i && other["spec"]["group"] == group)
+            .map(|(_, (_, other))| other)
+            .collect();
+        let taken = names::Taken::by(&others);
+        let definition = &mut definitions[i].1;
+        let renamed = names::accept(definition, &taken, now);
+        let judged = names::check_approval(definition, now);
+        if renamed || judged {
+            changed.push(i);
+        }
+    }
+    changed
 }
 
 impl Built {

@@ -1,5 +1,6 @@
 //! Makes served resources: from the table of built-in kinds and from stored definitions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -7,6 +8,7 @@ use skopos_object::compare_versions;
 use skopos_schema::{Column, JsonPath, Scale, SchemaError, Structural};
 use skopos_store::Revision;
 
+use super::is_condition_true;
 use crate::registry::{
     ALL_VERBS, Custom, Resource, SelectableField, Source, Subresource, TERMINATING_VERBS, space_of,
 };
@@ -83,23 +85,29 @@ pub(super) fn of_definition(
     let Some(storage) = versions.iter().find(|v| v["storage"] == true) else {
         return Ok(Vec::new());
     };
-    let storage_schema = Arc::new(schema_of(storage)?);
+    let mut schemas = BTreeMap::new();
+    for version in versions {
+        schemas.insert(text(&version["name"]), Arc::new(schema_of(version)?));
+    }
+    let schemas = Arc::new(schemas);
     let mut resources = Vec::new();
     for version in versions.iter().filter(|v| v["served"] == true) {
-        let schema = match version["name"] == storage["name"] {
-            true => Arc::clone(&storage_schema),
-            false => Arc::new(schema_of(version)?),
-        };
-        let custom = custom(
-            definition,
-            version,
-            schema,
-            Arc::clone(&storage_schema),
-            shaped_since,
-        );
+        let custom = custom(definition, version, &schemas, shaped_since);
         resources.push(Arc::new(resource(definition, version, storage, custom)));
     }
     Ok(resources)
+}
+
+/// The resource of a definition in its storage version, which need not be served: for cleaning up.
+pub(super) fn of_storage(definition: &Value) -> Option<Arc<Resource>> {
+    if !is_condition_true(definition, "Established") {
+        return None;
+    }
+    let mut definition = definition.clone();
+    for version in definition["spec"]["versions"].as_array_mut()? {
+        version["served"] = version["storage"].clone();
+    }
+    of_definition(&definition, Revision(u64::MAX)).ok()?.pop()
 }
 
 fn schema_of(version: &Value) -> Result<Structural, SchemaError> {
@@ -110,8 +118,7 @@ fn schema_of(version: &Value) -> Result<Structural, SchemaError> {
 fn custom(
     definition: &Value,
     version: &Value,
-    schema: Arc<Structural>,
-    storage_schema: Arc<Structural>,
+    schemas: &Arc<BTreeMap<String, Arc<Structural>>>,
     shaped_since: Revision,
 ) -> Custom {
     let columns = version["additionalPrinterColumns"]
@@ -123,8 +130,8 @@ fn custom(
     };
     Custom {
         definition: text(&definition["metadata"]["name"]),
-        schema,
-        storage_schema,
+        schema: Arc::clone(&schemas[version["name"].as_str().unwrap_or("")]),
+        schemas: Arc::clone(schemas),
         status: version
             .pointer("/subresources/status")
             .is_some_and(|s| !s.is_null()),

@@ -138,7 +138,7 @@ fn custom(group: &str, plural: &str, kind: &str) -> Resource {
         source: Source::Custom(Box::new(Custom {
             definition: format!("{plural}.{group}"),
             schema: Arc::clone(&schema),
-            storage_schema: schema,
+            schemas: Arc::new(BTreeMap::from([("v1".to_owned(), schema)])),
             status: false,
             scale: None,
             columns: Vec::new(),

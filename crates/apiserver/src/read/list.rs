@@ -119,8 +119,9 @@ pub(crate) fn select(shared: &Shared, call: &Call, options: &ListOptions) -> Res
     let prefix = prefix_of(call);
     let start = Start::of(options, &prefix)?;
     let at = start.at.filter(|at| *at <= shared.store.revision());
+    let page_size = options.page_size();
     // With a selector the limit counts matches, so the whole range is looked at.
-    let limit = if filter.is_everything() { options.limit } else { 0 };
+    let limit = if filter.is_everything() { page_size } else { 0 };
     let range = Range {
         prefix: prefix.clone(),
         after: start.after.clone(),
@@ -135,9 +136,9 @@ pub(crate) fn select(shared: &Shared, call: &Call, options: &ListOptions) -> Res
     let mut remaining = page.remaining;
     if !filter.is_everything() {
         items.retain(|entry| filter.matches(&call.resource, entry));
-        if options.limit > 0 && items.len() > options.limit {
-            remaining = items.len() - options.limit;
-            items.truncate(options.limit);
+        if page_size > 0 && items.len() > page_size {
+            remaining = items.len() - page_size;
+            items.truncate(page_size);
         }
     }
     let revision = start.shown.unwrap_or(page.revision);

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
@@ -21,7 +22,7 @@ use crate::call::{Answer, Call};
 use crate::edge::ResponseBody;
 use crate::options::ListOptions;
 use crate::present::{self, Purpose, Wanted};
-use crate::registry::Resource;
+use crate::registry::{Registry, Resource};
 use crate::state::Shared;
 use crate::versions;
 use crate::write::ObjectExt as _;
@@ -33,7 +34,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many initial objects are put into one buffer.
 const INITIAL_BATCH: usize = 64;
 
-pub(crate) fn watch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
+pub(crate) async fn watch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
     let wanted = Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::Watch)?;
     let mut options = ListOptions::parse(&call.query, true)?;
     if !call.target.name.is_empty() {
@@ -43,11 +44,21 @@ pub(crate) fn watch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
     let filter = Filter::new(&call.resource, &options)?;
     let view = View {
         resource: Arc::clone(&call.resource),
+        registry: Arc::clone(&shared.registry),
+        serial: 0,
         filter,
         wanted: wanted.clone(),
         sent_any: false,
     };
-    let started = Stream::start(shared, call, &options, view);
+    // Initial events must not be older than the version that was asked for.
+    let at_least = options
+        .resource_version
+        .filter(|_| options.send_initial_events == Some(true));
+    let waited = super::wait_for_version(shared, at_least.unwrap_or(0)).await;
+    let mut started = Stream::start(shared, call, &options, view);
+    if let Err(status) = waited {
+        started.phase = Phase::Failing(status);
+    }
     let events = stream::unfold(started, |mut stream| async move {
         let frame = stream.next_frame().await?;
         Some((Ok::<_, io::Error>(Frame::data(frame)), stream))
@@ -61,7 +72,10 @@ pub(crate) fn watch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
 
 /// How changes look to one watching client.
 struct View {
+    /// As of the last event: a definition may change while its objects are watched.
     resource: Arc<Resource>,
+    registry: Arc<ArcSwap<Registry>>,
+    serial: u64,
     filter: Filter,
     wanted: Wanted,
     sent_any: bool,
@@ -139,6 +153,7 @@ impl Stream {
                     tokio::select! {
                         biased;
                         events = watcher.next() => match events {
+                            Ok(_) if !self.view.is_served() => return None,
                             Ok(events) => {
                                 let frame = self.view.changes(&events);
                                 if !frame.is_empty() {
@@ -257,6 +272,28 @@ impl Phase {
 }
 
 impl View {
+    /// Takes up changes of the definition; false when the version that is watched is served no more.
+    fn is_served(&mut self) -> bool {
+        let registry = self.registry.load();
+        if registry.serial() == self.serial {
+            return true;
+        }
+        self.serial = registry.serial();
+        let Resource {
+            group,
+            version,
+            plural,
+            ..
+        } = &*self.resource;
+        if let Some(resource) = registry.find(group, version, plural) {
+            self.resource = Arc::clone(resource);
+            return true;
+        }
+        // What a definition leaves behind when it goes is still told.
+        let definition = self.resource.custom().map(|custom| &custom.definition);
+        definition.is_none_or(|name| registry.definition(name).is_none())
+    }
+
     /// The changes of a batch as this client sees them; may be empty.
     fn changes(&mut self, events: &[Arc<Event>]) -> Bytes {
         let mut frame = BytesMut::new();

@@ -101,7 +101,7 @@ pub(crate) async fn delete_entry(
         let Some(entry) = shared.store.get(&resource.space, key) else {
             return Ok(None);
         };
-        let old = versions::parse(&entry)?;
+        let old = versions::in_storage(resource, &entry)?;
         check_preconditions(resource, &old, &entry, options)?;
         check_protected(resource, &old)?;
         let outcome = match plan(resource, &old, options, now) {
@@ -259,10 +259,6 @@ fn check_protected(resource: &Resource, old: &Value) -> Result<(), Status> {
     if ["default", "kube-system", "kube-public"].contains(&old.name()) {
         let why = "this namespace may not be deleted";
         return Err(Status::forbidden(&resource.group_resource(), old.name(), why));
-    }
-    if old.is_deleting() && holds_namespace(resource, old) {
-        let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system.";
-        return Err(Status::conflict(&resource.group_resource(), old.name(), why));
     }
     Ok(())
 }
