@@ -3,7 +3,8 @@
 //! Every write passes through this process, so the graph is kept by watching commits, and holds only
 //! objects that have owners. On start it is rebuilt from the store.
 
-use std::collections::{HashMap, HashSet};
+mod graph;
+
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
@@ -13,114 +14,21 @@ use skopos_store::{Expect, Range, WriteError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use self::graph::{Graph, Place, owner_references};
+
+pub(crate) use self::graph::Note;
+
 use crate::options::{DeleteOptions, Propagation};
 use crate::registry::{Registry, Resource};
 use crate::state::Shared;
 use crate::versions;
 use crate::write::{ObjectExt as _, delete_entry};
 
-/// An object by where it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    space: Arc<str>,
-    key: String,
-}
-
 /// The graph of owners and dependents, and what is to be looked at.
 #[derive(Debug)]
 pub(crate) struct Garbage {
     bell: Notify,
     graph: Mutex<Graph>,
-}
-
-#[derive(Debug, Default)]
-struct Graph {
-    /// Dependents by the uid of an owner.
-    dependents: HashMap<String, HashSet<Place>>,
-    /// The uids each dependent names, to take it out of the map above.
-    owners: HashMap<Place, Vec<String>>,
-    /// Objects whose owners, or whose own deletion, must be looked at.
-    dirty: HashSet<Place>,
-}
-
-/// What a committed write means for the graph; made before the write, so that nothing else is needed after it.
-#[derive(Debug)]
-pub(crate) enum Note {
-    Put {
-        place: Place,
-        owners: Vec<String>,
-        waits: bool,
-    },
-    Removal {
-        place: Place,
-        uid: String,
-        owners: Vec<Place>,
-    },
-}
-
-impl Note {
-    pub(crate) fn of_put(resource: &Resource, object: &Value) -> Note {
-        let waits = object.is_deleting() && !object.finalizers().is_empty();
-        Note::Put {
-            place: place_of(resource, object),
-            owners: owner_uids(object),
-            waits,
-        }
-    }
-
-    pub(crate) fn of_removal(resource: &Resource, last: &Value) -> Note {
-        Note::Removal {
-            place: place_of(resource, last),
-            uid: last.uid().to_owned(),
-            owners: owner_places(last),
-        }
-    }
-}
-
-impl Graph {
-    /// Returns whether there is something to look at.
-    fn take(&mut self, note: Note) -> bool {
-        match note {
-            Note::Put { place, owners, waits } => {
-                if owners.is_empty() && !self.owners.contains_key(&place) && !waits {
-                    return false;
-                }
-                self.set_owners(&place, owners);
-                self.dirty.insert(place);
-                true
-            }
-            Note::Removal { place, uid, owners } => {
-                self.set_owners(&place, Vec::new());
-                let orphans: Vec<Place> = self.dependents.get(&uid).into_iter().flatten().cloned().collect();
-                let any = !orphans.is_empty() || !owners.is_empty();
-                self.dirty.extend(orphans);
-                // An owner that waits for its dependents looks again when one of them goes.
-                self.dirty.extend(owners);
-                any
-            }
-        }
-    }
-
-    /// Replaces what is known about the owners of an object.
-    fn set_owners(&mut self, place: &Place, uids: Vec<String>) {
-        for uid in self.owners.remove(place).unwrap_or_default() {
-            if let Some(places) = self.dependents.get_mut(&uid) {
-                places.remove(place);
-                if places.is_empty() {
-                    self.dependents.remove(&uid);
-                }
-            }
-        }
-        for uid in &uids {
-            self.dependents
-                .entry(uid.clone())
-                .or_default()
-                .insert(place.clone());
-        }
-        if !uids.is_empty() {
-            self.owners.insert(place.clone(), uids);
-        }
-    }
 }
 
 impl Garbage {
@@ -144,6 +52,13 @@ impl Garbage {
             drop(graph);
             self.bell.notify_one();
         }
+    }
+
+    /// Some dependent of the object waits for dependents of its own: the two may wait for each other.
+    fn is_circular(&self, uid: &str) -> bool {
+        let graph = self.graph();
+        let mut dependents = graph.dependents.get(uid).into_iter().flatten();
+        dependents.any(|place| graph.waiting.values().any(|waiting| waiting == place))
     }
 
     /// Reads all owner references from the store.
@@ -179,43 +94,6 @@ impl Garbage {
             }
         }
     }
-}
-
-fn place_of(resource: &Resource, object: &Value) -> Place {
-    Place {
-        space: Arc::clone(&resource.space),
-        key: resource.key(object.namespace(), object.name()),
-    }
-}
-
-fn owner_references(object: &Value) -> &[Value] {
-    object
-        .meta("ownerReferences")
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
-fn owner_uids(object: &Value) -> Vec<String> {
-    owner_references(object)
-        .iter()
-        .filter_map(|owner| owner["uid"].as_str())
-        .map(str::to_owned)
-        .collect()
-}
-
-/// The owners of an object, known only by kind until the registry is asked.
-fn owner_places(object: &Value) -> Vec<Place> {
-    let namespace = object.namespace();
-    let place = |owner: &Value| {
-        let api_version = owner["apiVersion"].as_str()?;
-        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        let kind = owner["kind"].as_str()?;
-        Some(Place {
-            space: format!("?{group}/{kind}").into(),
-            key: format!("{namespace}/{}", owner["name"].as_str()?),
-        })
-    };
-    owner_references(object).iter().filter_map(place).collect()
 }
 
 /// What is known of one owner of an object.
@@ -296,9 +174,12 @@ impl Shared {
             return Ok(false);
         };
         let object = versions::parse(&entry)?;
-        let blocks = owner_references(&object)
-            .iter()
-            .any(|reference| reference["uid"] == owner && reference["blockOwnerDeletion"] == true);
+        let circular = self.garbage.is_circular(object.uid());
+        if circular {
+            self.unblock(&resource, &key).await?;
+        }
+        let is_blocking = |r: &Value| r["uid"] == owner && r["blockOwnerDeletion"] == true;
+        let blocks = !circular && owner_references(&object).iter().any(is_blocking);
         let other_owner = owner_references(&object).iter().any(|reference| {
             reference["uid"] != owner && self.owner_state(registry, &object, reference) == Owner::Solid
         });
@@ -318,7 +199,11 @@ impl Shared {
                 precondition_uid: Some(object.uid().to_owned()),
                 ..DeleteOptions::default()
             };
-            delete_entry(self, &resource, &key, &options, Timestamp::now()).await?;
+            match delete_entry(self, &resource, &key, &options, Timestamp::now()).await {
+                // Recreated under the same name meanwhile: the new one is nobody's dependent yet.
+                Err(status) if status.code == 409 => {}
+                other => _ = other?,
+            }
         }
         Ok(blocks && self.store.get(&resource.space, &key).is_some())
     }
@@ -372,7 +257,12 @@ impl Shared {
             return Owner::Unknown;
         };
         let Some(resource) = registry.by_kind(&gvk) else {
-            return Owner::Unknown;
+            let was_seen_going = self.garbage.graph().gone.contains(text("uid"));
+            return if was_seen_going {
+                Owner::Absent
+            } else {
+                Owner::Unknown
+            };
         };
         // A cluster-scoped object cannot be owned from inside a namespace.
         if resource.namespaced && dependent.namespace().is_empty() {
@@ -414,6 +304,18 @@ impl Shared {
         .await
     }
 
+    /// Lets the owners of an object go before it.
+    async fn unblock(&self, resource: &Arc<Resource>, key: &str) -> Result<(), Status> {
+        self.rewrite(resource, key, |object| {
+            let mut references = owner_references(object).to_vec();
+            for reference in references.iter_mut().filter(|r| r["blockOwnerDeletion"] == true) {
+                reference["blockOwnerDeletion"] = Value::Bool(false);
+            }
+            object.set_meta("ownerReferences", references);
+        })
+        .await
+    }
+
     async fn drop_finalizer(
         &self,
         resource: &Arc<Resource>,
@@ -443,7 +345,7 @@ impl Shared {
             let Some(entry) = self.store.get(&resource.space, key) else {
                 return Ok(());
             };
-            let before = versions::parse(&entry)?;
+            let before = versions::in_storage(resource, &entry)?;
             let mut object = before.clone();
             change(&mut object);
             let expect = Expect::At(entry.modified);
