@@ -74,7 +74,9 @@ impl Target {
             return None;
         }
         let name = rest.get(1).cloned().unwrap_or_default();
-        let verb = verb_of(method, &name, watch_prefix || query.flag("watch"));
+        // One object is watched through the prefix or a field selector: on a path with a name the flag is ignored.
+        let watch = watch_prefix || (name.is_empty() && query.flag("watch"));
+        let verb = verb_of(method, &name, watch);
         Some(Target {
             verb,
             group,
@@ -195,9 +197,9 @@ pub(crate) fn percent_decode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(method: Method, uri: &str, expect: Option<(Verb, &str)>) {
+    fn check(method: &Method, uri: &str, expect: Option<(Verb, &str)>) {
         let uri: Uri = uri.parse().unwrap();
-        let found = Target::parse(&method, &uri, &Query::parse(&uri));
+        let found = Target::parse(method, &uri, &Query::parse(&uri));
         let shown = found.as_ref().map(|t| {
             let parts = [
                 &t.group,
@@ -215,64 +217,64 @@ mod tests {
     #[test]
     fn takes_paths_apart_as_upstream_does() {
         use Verb::*;
-        check(Method::GET, "/api/v1/pods", Some((List, "|v1||pods||")));
+        check(&Method::GET, "/api/v1/pods", Some((List, "|v1||pods||")));
         check(
-            Method::GET,
+            &Method::GET,
             "/api/v1/namespaces",
             Some((List, "|v1||namespaces||")),
         );
         check(
-            Method::GET,
+            &Method::GET,
             "/api/v1/namespaces/a",
             Some((Get, "|v1||namespaces|a|")),
         );
         check(
-            Method::PUT,
+            &Method::PUT,
             "/api/v1/namespaces/a/status",
             Some((Update, "|v1||namespaces|a|status")),
         );
         check(
-            Method::PUT,
+            &Method::PUT,
             "/api/v1/namespaces/a/finalize",
             Some((Update, "|v1||namespaces|a|finalize")),
         );
         check(
-            Method::GET,
+            &Method::GET,
             "/api/v1/namespaces/a/pods/b",
             Some((Get, "|v1|a|pods|b|")),
         );
         check(
-            Method::GET,
+            &Method::GET,
             "/apis/g/v1/foos?watch=1",
             Some((Watch, "g|v1||foos||")),
         );
         check(
-            Method::GET,
+            &Method::GET,
             "/apis/g/v1/foos?watch=false",
             Some((List, "g|v1||foos||")),
         );
         check(
-            Method::GET,
+            &Method::GET,
             "/apis/g/v1/watch/namespaces/a/foos",
             Some((Watch, "g|v1|a|foos||")),
         );
         check(
-            Method::POST,
+            &Method::POST,
             "/apis/g/v1/namespaces/a/foos",
             Some((Create, "g|v1|a|foos||")),
         );
         check(
-            Method::PATCH,
+            &Method::PATCH,
             "/apis/g/v1/namespaces/a/foos/x/scale",
             Some((Patch, "g|v1|a|foos|x|scale")),
         );
         check(
-            Method::DELETE,
+            &Method::DELETE,
             "/apis/g/v1/namespaces/a/foos",
             Some((DeleteCollection, "g|v1|a|foos||")),
         );
         check(
-            Method::GET,
+            &Method::GET,
             "/apis/g/v1/foos/a%2Fb",
             Some((Get, "g|v1||foos|a|b")),
         );
@@ -280,9 +282,9 @@ mod tests {
 
     #[test]
     fn leaves_other_paths_alone() {
-        check(Method::GET, "/apis/g/v1", None);
-        check(Method::GET, "/healthz", None);
-        check(Method::GET, "/apis/g/v1/namespaces/a/foos/b/c/d", None);
+        check(&Method::GET, "/apis/g/v1", None);
+        check(&Method::GET, "/healthz", None);
+        check(&Method::GET, "/apis/g/v1/namespaces/a/foos/b/c/d", None);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use skopos_object::raw_path;
+use skopos_object::{FieldError, FieldPath, raw_path};
 use skopos_store::{Range, Store};
+
+use crate::write::ObjectExt as _;
 
 /// The range addresses come from, a /16; the first is the API server's own.
 const NETWORK: [u8; 2] = [10, 96];
@@ -54,32 +56,45 @@ fn stored_ports(store: &Store) -> HashSet<u64> {
 }
 
 /// Gives a service that needs one a free address of the cluster network.
-pub(crate) fn assign_addresses(store: &Store, service: &mut Value) {
+///
+/// # Errors
+/// Another service has the address that this one asks for.
+pub(crate) fn assign_addresses(store: &Store, service: &mut Value) -> Result<(), FieldError> {
     let spec = &service["spec"];
-    let is_external = spec["type"] == "ExternalName";
-    let has_address = spec["clusterIP"].as_str().is_some_and(|ip| !ip.is_empty());
-    if is_external || !spec.is_object() {
-        return;
+    if spec["type"] == "ExternalName" || !spec.is_object() {
+        return Ok(());
     }
-    let address = match has_address {
-        true => spec["clusterIP"].as_str().unwrap_or("None").to_owned(),
-        false => free_address(store),
+    let key = format!("{}/{}", service.namespace(), service.name());
+    let address = match spec["clusterIP"].as_str().unwrap_or("") {
+        "" => free_address(&stored_addresses(store, &key)),
+        "None" => "None".to_owned(),
+        wanted if stored_addresses(store, &key).contains(wanted) => {
+            let path = FieldPath::root().child("spec").child("clusterIPs");
+            let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
+            return Err(FieldError::invalid(&path, json!([wanted]), detail));
+        }
+        wanted => wanted.to_owned(),
     };
     let spec = &mut service["spec"];
     spec["clusterIP"] = address.clone().into();
     if !spec["clusterIPs"].is_array() {
         spec["clusterIPs"] = json!([address]);
     }
+    Ok(())
 }
 
-fn free_address(store: &Store) -> String {
+/// The addresses of all services but the one under `except`.
+fn stored_addresses(store: &Store, except: &str) -> HashSet<String> {
     let page = store.list("core/services", &Range::default());
-    let taken: HashSet<String> = page
-        .map(|page| page.items)
+    page.map(|page| page.items)
         .unwrap_or_default()
         .iter()
+        .filter(|entry| &*entry.key != except)
         .filter_map(|entry| serde_json::from_slice(raw_path(&entry.value, &["spec", "clusterIP"])?).ok())
-        .collect();
+        .collect()
+}
+
+fn free_address(taken: &HashSet<String>) -> String {
     let [a, b] = NETWORK;
     (2u16..=u16::MAX)
         .map(|host| format!("{a}.{b}.{}.{}", host >> 8, host & 0xff))

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use skopos_object::{Cause, Status};
-use skopos_store::{Expect, Range, Store, WriteError};
+use skopos_object::{Cause, Status, raw_path};
+use skopos_store::{Entry, Expect, Range, Store, WriteError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -73,10 +73,7 @@ impl Namespaces {
             let namespaces = skopos_object::GroupResource::new("", "namespaces");
             return Err(Status::not_found(&namespaces, namespace));
         };
-        if !self.state().terminating.contains(namespace) {
-            return Ok(());
-        }
-        if !versions::parse(&entry)?.is_deleting() {
+        if raw_path(&entry.value, &["metadata", "deletionTimestamp"]).is_none() {
             return Ok(());
         }
         let why =
@@ -90,6 +87,17 @@ impl Namespaces {
             });
         }
         Err(status)
+    }
+
+    /// Looks again at the namespace of a new object if it has begun to go since it was asked.
+    pub(crate) fn recheck(&self, store: &Store, created: &Entry) {
+        let Some((namespace, _)) = created.key.split_once('/') else {
+            return;
+        };
+        let found = store.get(SPACE, namespace);
+        if found.is_none_or(|entry| raw_path(&entry.value, &["metadata", "deletionTimestamp"]).is_some()) {
+            self.observe(namespace);
+        }
     }
 
     /// Makes the system namespaces and looks at all that are stored.
@@ -154,6 +162,8 @@ impl Shared {
     async fn sync_namespace(&self, name: &str) -> Result<(), Status> {
         let Some(entry) = self.store.get(SPACE, name) else {
             self.namespaces.state().terminating.remove(name);
+            // Somebody may have created an object at the very end.
+            self.empty_namespace(name).await?;
             return Ok(());
         };
         let namespace = versions::parse(&entry)?;
@@ -215,7 +225,7 @@ impl Shared {
                         .map(str::to_owned)
                         .collect();
                     left.push(Remainder {
-                        resource: resource.group_resource().to_string(),
+                        resource: format!("{}.{}", resource.plural, resource.group),
                         finalizers,
                     });
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use skopos_object::Status;
+use skopos_object::{Status, raw_path};
 use skopos_store::{Entry, Expect, WriteError};
 
 use super::prepare::{self, Operation};
@@ -39,7 +39,7 @@ pub(super) async fn insert(
     if !object.name().is_empty() || prefix.is_empty() {
         let name = object.name().to_owned();
         let stored = insert_once(shared, call, object, dry_run).await?;
-        return stored.ok_or_else(|| Status::already_exists(&named, &name));
+        return stored.ok_or_else(|| taken(shared, call, &name));
     }
     for _ in 0..GENERATE_NAME_ATTEMPTS {
         let mut candidate = object.clone();
@@ -51,6 +51,18 @@ pub(super) async fn insert(
     Err(Status::generate_name_conflict(&named, &prefix, 1))
 }
 
+/// The refusal of a name, which may be about to become free.
+fn taken(shared: &Shared, call: &Call, name: &str) -> Status {
+    let resource = &call.resource;
+    let mut status = Status::already_exists(&resource.group_resource(), name);
+    let key = resource.key(&call.target.namespace, name);
+    let current = shared.store.get(&resource.space, &key);
+    if current.is_some_and(|entry| raw_path(&entry.value, &["metadata", "deletionTimestamp"]).is_some()) {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}
+
 /// `None` when the name is taken.
 async fn insert_once(
     shared: &Shared,
@@ -60,6 +72,7 @@ async fn insert_once(
 ) -> Result<Option<Arc<Entry>>, Status> {
     let resource = &call.resource;
     prepare::prepare_create(call, &mut object)?;
+    let _allocating = shared.allocate(resource).await;
     shared.admit(call, &mut object, Operation::Create)?;
     prepare::validate(call, &object, Operation::Create)?;
     let key = resource.key(&call.target.namespace, object.name());
@@ -69,7 +82,10 @@ async fn insert_once(
         return Ok((!taken).then(|| versions::unsaved_entry(&key, &object)));
     }
     match shared.put(resource, &key, Expect::Absent, &object).await {
-        Ok(entry) => Ok(Some(entry)),
+        Ok(entry) => {
+            shared.namespaces.recheck(&shared.store, &entry);
+            Ok(Some(entry))
+        }
         Err(WriteError::Conflict { .. }) => Ok(None),
         Err(error) => Err(commit::storage_failed(&error)),
     }

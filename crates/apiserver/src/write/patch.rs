@@ -31,7 +31,7 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
     if call.target.name.is_empty() {
         return Err(Status::bad_request("name must be provided"));
     }
-    let patch = Patch::read(call)?;
+    let (patch, duplicates) = Patch::read(call)?;
     if call.target.subresource == "scale" {
         return scale::patch(shared, call, &patch, &options).await;
     }
@@ -39,7 +39,7 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
         let mut new = patch.apply(call, old)?;
         update::check_name(call, &new)?;
         let shown = Value::String(new.to_string());
-        body::sanitise(call, &mut new, Vec::new(), options.field_validation).map_err(|why| {
+        body::sanitise(call, &mut new, duplicates.clone(), options.field_validation).map_err(|why| {
             let error = FieldError::invalid(&FieldPath::root().child("patch"), shown, why);
             Status::invalid(&GroupKind::new("", ""), "", vec![error])
         })?;
@@ -50,7 +50,8 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
 }
 
 impl Patch {
-    fn read(call: &Call) -> Result<Patch, Status> {
+    /// The patch and the paths of fields it gives twice.
+    fn read(call: &Call) -> Result<(Patch, Vec<String>), Status> {
         let header = call
             .headers
             .get(http::header::CONTENT_TYPE)
@@ -58,11 +59,14 @@ impl Patch {
             .unwrap_or("");
         let media_type = header.split(';').next().unwrap_or("").trim();
         match media_type {
-            JSON_PATCH => read_json_patch(&call.body),
-            MERGE_PATCH => Ok(Patch::Merge(read_document(&call.body)?)),
+            JSON_PATCH => Ok((read_json_patch(&call.body)?, Vec::new())),
+            MERGE_PATCH => {
+                let decoded = read_document(&call.body)?;
+                Ok((Patch::Merge(decoded.value), decoded.duplicates))
+            }
             STRATEGIC_MERGE_PATCH if call.resource.built_in().is_some() => {
                 let decoded = json::decode(&call.body).map_err(|e| Status::bad_request(e.to_string()))?;
-                Ok(Patch::Strategic(decoded.value))
+                Ok((Patch::Strategic(decoded.value), decoded.duplicates))
             }
             _ if call.resource.built_in().is_some() => {
                 Err(Status::unsupported_media_type("415: Unsupported Media Type")
@@ -98,7 +102,7 @@ impl Patch {
 }
 
 fn read_json_patch(body: &[u8]) -> Result<Patch, Status> {
-    let document = decode(body)?;
+    let document = decode(body)?.value;
     let Value::Array(operations) = &document else {
         return Err(Status::bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
@@ -115,9 +119,9 @@ fn read_json_patch(body: &[u8]) -> Result<Patch, Status> {
     Ok(Patch::Json(patch))
 }
 
-fn read_document(body: &[u8]) -> Result<Value, Status> {
+fn read_document(body: &[u8]) -> Result<json::Decoded, Status> {
     let document = decode(body)?;
-    match document.is_object() {
+    match document.value.is_object() {
         true => Ok(document),
         false => Err(Status::bad_request(
             "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
@@ -125,10 +129,8 @@ fn read_document(body: &[u8]) -> Result<Value, Status> {
     }
 }
 
-fn decode(body: &[u8]) -> Result<Value, Status> {
-    let decoded =
-        json::decode(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
-    Ok(decoded.value)
+fn decode(body: &[u8]) -> Result<json::Decoded, Status> {
+    json::decode(body).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))
 }
 
 /// What clients get for a patch that does not apply.

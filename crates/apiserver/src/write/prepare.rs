@@ -75,12 +75,14 @@ fn prepare_namespace(object: &mut Value) {
     labels["kubernetes.io/metadata.name"] = name.into();
 }
 
-/// The namespace of the object must be that of the request; where it is missing it is filled in.
+/// The namespace of the object must be that of the request; where it is missing it is filled in, and where
+/// the resource has none it is dropped.
 fn match_namespace(resource: &Resource, object: &mut Value, requested: &str) -> Result<(), Status> {
     let requested = if resource.namespaced { requested } else { "" };
     match object.namespace() {
         "" if !requested.is_empty() => object.set_meta("namespace", requested),
         found if found == requested => {}
+        _ if requested.is_empty() => object.remove_meta("namespace"),
         _ => {
             return Err(Status::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
@@ -172,6 +174,14 @@ fn content_differs(new: &Value, old: &Value) -> bool {
 }
 
 impl Shared {
+    /// Must be held from [`Shared::admit`] until the write is done where admission hands out what is scarce.
+    pub(super) async fn allocate(&self, resource: &Resource) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        match resource.is("", "services") {
+            true => Some(self.allocation.lock().await),
+            false => None,
+        }
+    }
+
     /// Admission that needs the state of the cluster. Policies and webhooks will be asked here.
     pub(super) fn admit(
         &self,
@@ -183,7 +193,8 @@ impl Shared {
             self.admit_create(call, object)?;
         }
         if call.resource.is("", "services") && !matches!(operation, Operation::UpdateStatus { .. }) {
-            services::assign_addresses(&self.store, object);
+            services::assign_addresses(&self.store, object)
+                .map_err(|error| Status::invalid(&call.resource.group_kind(), object.name(), vec![error]))?;
             services::assign_node_ports(&self.store, object);
         }
         Ok(())
@@ -230,7 +241,10 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
         errors.extend(again.iter().cloned());
         errors.extend(unchanged);
     }
-    errors.extend(validate_content(resource, object, old));
+    errors.extend(match operation {
+        Operation::UpdateStatus { old } => validate_status(resource, object, old),
+        Operation::Create | Operation::Update { .. } => validate_content(resource, object, old),
+    });
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.group_kind(), object.name(), errors));
     }
@@ -272,6 +286,27 @@ fn check_type_meta(resource: &Resource, object: &Value) -> Result<(), Status> {
         object.name(),
         errors,
     ))
+}
+
+/// Through its own endpoint only the status of a custom resource is checked, on its own.
+fn validate_status(resource: &Resource, object: &Value, old: &Value) -> Vec<FieldError> {
+    let Source::Custom(custom) = &resource.source else {
+        return validate_content(resource, object, Some(old));
+    };
+    let path = FieldPath::root().child("status");
+    let mut errors = match (custom.schema.property("status"), object.get("status")) {
+        (Some(schema), Some(status)) => skopos_schema::validate(schema, &path, status, old.get("status")),
+        _ => Vec::new(),
+    };
+    if let Some(scale) = &custom.scale {
+        errors.extend(scale.validate(skopos_schema::Replicas::Status, object));
+    }
+    errors.extend(skopos_schema::validate_list_types(
+        &custom.schema,
+        object,
+        Some(old),
+    ));
+    errors
 }
 
 fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<FieldError> {

@@ -63,6 +63,7 @@ pub(crate) async fn modify(
     change: Change<'_>,
 ) -> Result<Arc<Entry>, Status> {
     let key = call.key();
+    let _allocating = shared.allocate(&call.resource).await;
     loop {
         let Some(entry) = shared.store.get(&call.resource.space, &key) else {
             return Err(call.not_found());
