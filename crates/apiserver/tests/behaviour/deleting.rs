@@ -10,8 +10,12 @@ async fn an_object_without_finalizers_goes_at_once() {
     let server = Server::with_widgets().await;
     let created = server.post(WIDGETS, widget("a", json!({}))).await.ok();
     let status = server.delete(&format!("{WIDGETS}/a")).await.ok();
-    let details = json!({"name": "a", "group": "example.com", "kind": "widgets", "uid": created["metadata"]["uid"]});
-    assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
+    let details =
+        json!({"name": "a", "group": "example.com", "kind": "widgets", "uid": created["metadata"]["uid"]});
+    assert_eq!(
+        (&status["kind"], &status["status"]),
+        (&json!("Status"), &json!("Success"))
+    );
     assert_eq!(status["details"], details);
     let again = server.delete(&format!("{WIDGETS}/a")).await;
     again.refused(404, "NotFound", "widgets.example.com \"a\" not found");
@@ -22,30 +26,65 @@ async fn finalizers_hold_an_object_until_the_last_is_gone() {
     let server = Server::with_widgets().await;
     let path = &format!("{WIDGETS}/a");
     let finalizers = json!({"finalizers": ["x.io/a", "x.io/b"]});
-    let created = server.post(WIDGETS, with_meta(widget("a", json!({})), finalizers)).await.ok();
-    let mut watch = server.watch(&format!("{WIDGETS}?resourceVersion={}", version(&created))).await;
+    let created = server
+        .post(WIDGETS, with_meta(widget("a", json!({})), finalizers))
+        .await
+        .ok();
+    let mut watch = server
+        .watch(&format!("{WIDGETS}?resourceVersion={}", version(&created)))
+        .await;
     let marked = server.delete(path).await.ok();
     assert!(marked["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
     assert_eq!(marked["metadata"]["generation"], 2);
-    assert_eq!(server.delete(path).await.ok(), marked, "asking twice changes nothing");
+    assert_eq!(
+        server.delete(path).await.ok(),
+        marked,
+        "asking twice changes nothing"
+    );
     let touched = server.merge(path, json!({"spec": {"size": 5}})).await.ok();
-    assert_eq!(touched["spec"]["size"], 5, "an object on its way out may still change");
-    let one_left = server.merge(path, json!({"metadata": {"finalizers": ["x.io/b"]}})).await.ok();
+    assert_eq!(
+        touched["spec"]["size"], 5,
+        "an object on its way out may still change"
+    );
+    let one_left = server
+        .merge(path, json!({"metadata": {"finalizers": ["x.io/b"]}}))
+        .await
+        .ok();
     assert_eq!(server.get(path).await.ok(), one_left);
-    server.merge(path, json!({"metadata": {"finalizers": null}})).await.ok();
+    server
+        .merge(path, json!({"metadata": {"finalizers": null}}))
+        .await
+        .ok();
     assert_eq!(server.get(path).await.code, 404);
-    assert_eq!(watch.briefs(4).await, ["MODIFIED a", "MODIFIED a", "MODIFIED a", "DELETED a"]);
+    assert_eq!(
+        watch.briefs(4).await,
+        ["MODIFIED a", "MODIFIED a", "MODIFIED a", "DELETED a"]
+    );
 }
 
 #[tokio::test]
 async fn no_finalizer_can_be_added_to_an_object_on_its_way_out() {
     let server = Server::with_widgets().await;
     let path = &format!("{WIDGETS}/a");
-    server.post(WIDGETS, with_meta(widget("a", json!({})), json!({"finalizers": ["x.io/a"]}))).await.ok();
-    server.merge(path, json!({"metadata": {"finalizers": ["x.io/a", "x.io/b"]}})).await.ok();
+    server
+        .post(
+            WIDGETS,
+            with_meta(widget("a", json!({})), json!({"finalizers": ["x.io/a"]})),
+        )
+        .await
+        .ok();
+    server
+        .merge(path, json!({"metadata": {"finalizers": ["x.io/a", "x.io/b"]}}))
+        .await
+        .ok();
     server.delete(path).await.ok();
-    let answer = server.merge(path, json!({"metadata": {"finalizers": ["x.io/a", "x.io/b", "x.io/c"]}})).await;
+    let answer = server
+        .merge(
+            path,
+            json!({"metadata": {"finalizers": ["x.io/a", "x.io/b", "x.io/c"]}}),
+        )
+        .await;
     let message = "Widget.example.com \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"x.io/c\"}";
     answer.refused(422, "Invalid", message);
 }
@@ -54,15 +93,37 @@ async fn no_finalizer_can_be_added_to_an_object_on_its_way_out() {
 async fn a_deletion_cannot_be_taken_back() {
     let server = Server::with_widgets().await;
     let path = &format!("{WIDGETS}/a");
-    server.post(WIDGETS, with_meta(widget("a", json!({})), json!({"finalizers": ["x.io/a"]}))).await.ok();
+    server
+        .post(
+            WIDGETS,
+            with_meta(widget("a", json!({})), json!({"finalizers": ["x.io/a"]})),
+        )
+        .await
+        .ok();
     let marked = server.delete(path).await.ok();
     let mut alive = marked.clone();
-    alive["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
-    alive["metadata"].as_object_mut().unwrap().remove("deletionGracePeriodSeconds");
+    alive["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("deletionTimestamp");
+    alive["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("deletionGracePeriodSeconds");
     assert_eq!(server.put(path, &alive).await.ok(), marked);
     let taken = server.post(WIDGETS, widget("a", json!({}))).await;
-    assert_eq!((taken.code, taken.body["reason"].as_str()), (409, Some("AlreadyExists")));
-    assert!(taken.body["message"].as_str().unwrap().starts_with("object is being deleted: "), "{}", taken.text());
+    assert_eq!(
+        (taken.code, taken.body["reason"].as_str()),
+        (409, Some("AlreadyExists"))
+    );
+    assert!(
+        taken.body["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("object is being deleted: "),
+        "{}",
+        taken.text()
+    );
 }
 
 #[tokio::test]
@@ -72,12 +133,16 @@ async fn preconditions_guard_a_delete() {
     let created = server.post(WIDGETS, widget("a", json!({}))).await.ok();
     let (uid, current) = (created["metadata"]["uid"].as_str().unwrap(), version(&created));
     let wrong_uid = "11111111-2222-3333-4444-555555555555";
-    let answer = server.delete_with(path, json!({"preconditions": {"uid": wrong_uid}})).await;
+    let answer = server
+        .delete_with(path, json!({"preconditions": {"uid": wrong_uid}}))
+        .await;
     let message = format!(
         "Operation cannot be fulfilled on Widget.example.com \"a\": the UID in the precondition ({wrong_uid}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
     );
     answer.refused(409, "Conflict", &message);
-    let answer = server.delete_with(path, json!({"preconditions": {"resourceVersion": "1"}})).await;
+    let answer = server
+        .delete_with(path, json!({"preconditions": {"resourceVersion": "1"}}))
+        .await;
     let message = format!(
         "Operation cannot be fulfilled on Widget.example.com \"a\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({current}). The object might have been modified"
     );
@@ -101,9 +166,15 @@ async fn options_that_contradict_each_other_or_make_no_sense_are_refused() {
     ];
     for (options, why) in cases {
         let answer = server.delete_with(&format!("{MAPS}/a"), options).await;
-        answer.refused(422, "Invalid", &format!("DeleteOptions.meta.k8s.io \"\" is invalid: {why}"));
+        answer.refused(
+            422,
+            "Invalid",
+            &format!("DeleteOptions.meta.k8s.io \"\" is invalid: {why}"),
+        );
     }
-    let in_query = server.delete(&format!("{MAPS}/a?propagationPolicy=Sometimes")).await;
+    let in_query = server
+        .delete(&format!("{MAPS}/a?propagationPolicy=Sometimes"))
+        .await;
     assert_eq!(in_query.code, 422);
 }
 
@@ -112,7 +183,10 @@ async fn a_dry_run_deletes_nothing() {
     let server = Server::start().await;
     let created = server.post(MAPS, config_map("a", json!({}))).await.ok();
     server.delete(&format!("{MAPS}/a?dryRun=All")).await.ok();
-    server.delete_with(&format!("{MAPS}/a"), json!({"dryRun": ["All"]})).await.ok();
+    server
+        .delete_with(&format!("{MAPS}/a"), json!({"dryRun": ["All"]}))
+        .await
+        .ok();
     assert_eq!(server.get(&format!("{MAPS}/a")).await.ok(), created);
     let some = format!("{MAPS}?labelSelector=none%3Dof-them");
     server.delete(&format!("{some}&dryRun=All")).await.ok();
@@ -125,26 +199,65 @@ async fn options_may_be_yaml() {
     server.post(MAPS, config_map("a", json!({}))).await.ok();
     let headers = [("content-type", "application/yaml")];
     let yaml = "apiVersion: v1\nkind: DeleteOptions\npreconditions:\n  uid: other\n";
-    assert_eq!(server.send(Method::DELETE, &format!("{MAPS}/a"), &headers, yaml).await.code, 409);
+    assert_eq!(
+        server
+            .send(Method::DELETE, &format!("{MAPS}/a"), &headers, yaml)
+            .await
+            .code,
+        409
+    );
     let yaml = "propagationPolicy: Background\n";
-    server.send(Method::DELETE, &format!("{MAPS}/a"), &headers, yaml).await.ok();
+    server
+        .send(Method::DELETE, &format!("{MAPS}/a"), &headers, yaml)
+        .await
+        .ok();
 }
 
 #[tokio::test]
 async fn a_collection_is_deleted_by_selector_and_the_deleted_are_listed() {
     let server = Server::with_widgets().await;
-    for (name, color, team) in [("a", "red", "x"), ("b", "red", "y"), ("c", "blue", "x"), ("d", "green", "z")] {
-        let object = with_meta(widget(name, json!({"color": color})), json!({"labels": {"team": team}}));
+    for (name, color, team) in [
+        ("a", "red", "x"),
+        ("b", "red", "y"),
+        ("c", "blue", "x"),
+        ("d", "green", "z"),
+    ] {
+        let object = with_meta(
+            widget(name, json!({"color": color})),
+            json!({"labels": {"team": team}}),
+        );
         server.post(WIDGETS, object).await.ok();
     }
-    server.merge(&format!("{WIDGETS}/c"), json!({"metadata": {"finalizers": ["x.io/y"]}})).await.ok();
-    let deleted = server.delete(&format!("{WIDGETS}?labelSelector=team%3Dx")).await.ok();
-    assert_eq!((&deleted["kind"], names(&deleted)), (&json!("WidgetList"), vec!["a".into(), "c".into()]));
-    assert_eq!(server.names(WIDGETS).await, ["b", "c", "d"], "a finalizer holds its object");
-    server.delete(&format!("{WIDGETS}?fieldSelector=spec.color%3Dgreen")).await.ok();
+    server
+        .merge(
+            &format!("{WIDGETS}/c"),
+            json!({"metadata": {"finalizers": ["x.io/y"]}}),
+        )
+        .await
+        .ok();
+    let deleted = server
+        .delete(&format!("{WIDGETS}?labelSelector=team%3Dx"))
+        .await
+        .ok();
+    assert_eq!(
+        (&deleted["kind"], names(&deleted)),
+        (&json!("WidgetList"), vec!["a".into(), "c".into()])
+    );
+    assert_eq!(
+        server.names(WIDGETS).await,
+        ["b", "c", "d"],
+        "a finalizer holds its object"
+    );
+    server
+        .delete(&format!("{WIDGETS}?fieldSelector=spec.color%3Dgreen"))
+        .await
+        .ok();
     assert_eq!(server.names(WIDGETS).await, ["b", "c"]);
     server.delete(WIDGETS).await.ok();
-    server.merge(&format!("{WIDGETS}/c"), json!({"metadata": {"finalizers": null}})).await.ok();
+    server
+        .merge(&format!("{WIDGETS}/c"), json!({"metadata": {"finalizers": null}}))
+        .await
+        .ok();
     assert_eq!(server.names(WIDGETS).await, [""; 0]);
 }
 
@@ -154,9 +267,21 @@ async fn deleting_some_kinds_answers_with_the_object() {
     let cases = [
         ("configmaps", json!({"metadata": {"name": "a"}}), "Status"),
         ("secrets", json!({"metadata": {"name": "a"}}), "Status"),
-        ("serviceaccounts", json!({"metadata": {"name": "a"}}), "ServiceAccount"),
-        ("pods", json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}), "Pod"),
-        ("services", json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}), "Service"),
+        (
+            "serviceaccounts",
+            json!({"metadata": {"name": "a"}}),
+            "ServiceAccount",
+        ),
+        (
+            "pods",
+            json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+            "Pod",
+        ),
+        (
+            "services",
+            json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}),
+            "Service",
+        ),
     ];
     for (plural, object, kind) in cases {
         server.post(&format!("{HOME}/{plural}"), object).await.ok();
@@ -169,11 +294,20 @@ async fn deleting_some_kinds_answers_with_the_object() {
 async fn a_pod_on_a_node_has_time_to_finish() {
     let server = Server::start().await;
     let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "i"}]});
-    let created = server.post(&format!("{HOME}/pods"), json!({"metadata": {"name": "a"}, "spec": spec})).await.ok();
+    let created = server
+        .post(
+            &format!("{HOME}/pods"),
+            json!({"metadata": {"name": "a"}, "spec": spec}),
+        )
+        .await
+        .ok();
     let path = &format!("{HOME}/pods/a");
     let marked = server.delete(path).await.ok();
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
-    assert_eq!(created["metadata"]["uid"], server.get(path).await.ok()["metadata"]["uid"]);
+    assert_eq!(
+        created["metadata"]["uid"],
+        server.get(path).await.ok()["metadata"]["uid"]
+    );
     server.delete(&format!("{path}?gracePeriodSeconds=0")).await.ok();
     assert_eq!(server.get(path).await.code, 404);
 }
@@ -184,7 +318,9 @@ async fn an_immutable_config_map_can_only_be_deleted() {
     let mut object = config_map("a", json!({"k": "1"}));
     object["immutable"] = json!(true);
     server.post(MAPS, object).await.ok();
-    let answer = server.merge(&format!("{MAPS}/a"), json!({"data": {"k": "2"}})).await;
+    let answer = server
+        .merge(&format!("{MAPS}/a"), json!({"data": {"k": "2"}}))
+        .await;
     let message = "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
     answer.refused(422, "Invalid", message);
     let status: Value = server.delete(&format!("{MAPS}/a")).await.ok();

@@ -20,9 +20,15 @@ impl Real {
         let mut config = config.unwrap();
         config.read_timeout = None;
         let run = &uuid::Uuid::new_v4().simple().to_string()[..6];
-        let names = [("example.com", format!("t{run}.example.com")), ("home", format!("home-{run}"))];
+        let names = [
+            ("example.com", format!("t{run}.example.com")),
+            ("home", format!("home-{run}")),
+        ];
         let names = names.map(|(here, there)| (here.to_owned(), there));
-        Real { client: kube::Client::try_from(config).unwrap(), names }
+        Real {
+            client: kube::Client::try_from(config).unwrap(),
+            names,
+        }
     }
 
     pub(crate) async fn call(&self, request: http::Request<Body>) -> Response {
@@ -31,13 +37,18 @@ impl Real {
     }
 
     pub(crate) fn outbound(&self, text: &str) -> String {
-        self.names.iter().fold(text.to_owned(), |text, (here, there)| text.replace(here, there))
+        self.names
+            .iter()
+            .fold(text.to_owned(), |text, (here, there)| text.replace(here, there))
     }
 
     pub(crate) fn inbound(&self, bytes: &[u8]) -> Bytes {
         match std::str::from_utf8(bytes) {
             Ok(text) => {
-                let text = self.names.iter().fold(text.to_owned(), |text, (here, there)| text.replace(there, here));
+                let text = self
+                    .names
+                    .iter()
+                    .fold(text.to_owned(), |text, (here, there)| text.replace(there, here));
                 text.into()
             }
             Err(_) => Bytes::copy_from_slice(bytes),
