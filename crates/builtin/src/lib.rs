@@ -10,6 +10,7 @@ mod openapi;
 mod prepare;
 pub mod protobuf;
 mod quantity;
+mod reset;
 mod strategic;
 mod structural;
 mod time;
@@ -25,6 +26,7 @@ pub use openapi::{openapi_schema_name, openapi_schemas};
 pub use prepare::{
     changes_generation, has_generation, prepare_create, prepare_status_update, prepare_update,
 };
+pub use reset::reset_fields;
 pub use strategic::{MergeError, strategic_merge};
 pub use structural::{schema, structural_json};
 pub use validate::{name_errors, validate};

@@ -51,7 +51,7 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupVersionKind, Value), ProtobufError> 
     decode_as(bytes, None)
 }
 
-/// Like [`decode`], for a body whose envelope may leave out API version and kind, as delete options do.
+/// Like [`decode()`], for a body whose envelope may leave out API version and kind, as delete options do.
 pub fn decode_as(
     bytes: &[u8],
     default: Option<&GroupVersionKind>,

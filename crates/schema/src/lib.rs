@@ -3,10 +3,12 @@
 //! A [`Structural`] is compiled once from a CRD version's OpenAPI schema. A write of a custom resource then goes
 //! through, in this order: [`prune()`], [`prune_nulls`], [`coerce_embedded`], [`default`]; and, when it is complete,
 //! [`validate`] and the checks that its documentation lists. CRDs themselves are defaulted and checked in [`crd`].
+//! [`apply()`] and [`track_update`] are server-side apply.
 //! [`Column`] makes the cells of tables, [`Scale`] reads and writes replicas.
 //!
 //! All messages are worded as kube-apiserver words them; `tests/recorded*` hold its answers.
 
+mod apply;
 mod clock;
 mod column;
 pub mod crd;
@@ -26,6 +28,10 @@ mod structural;
 mod validate;
 
 pub use crate::{
+    apply::{
+        ApplyError, Conflict, FieldSet, FieldSetError, Manager, ReplicasPaths, Target, apply,
+        entries_after_scale, keep_times, scale_entries, scale_schema, track_update,
+    },
     clock::{age, human_duration},
     column::{Column, ColumnError, ColumnType, selectable_value},
     defaulting::default,

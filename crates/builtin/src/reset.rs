@@ -1,0 +1,45 @@
+//! Fields that a write through one endpoint cannot change, so that it cannot own them either.
+
+use skopos_schema::FieldSet;
+
+use crate::kind::Kind;
+
+/// What a write of `subresource`, or of the object itself if that is empty, leaves as it was.
+///
+/// For [`skopos_schema::Target::reset`].
+pub fn reset_fields(kind: &Kind, subresource: &str) -> FieldSet {
+    const SPEC: &[&str] = &["spec"];
+    const STATUS: &[&str] = &["status"];
+    const METADATA: &[&str] = &["metadata"];
+    let has_status = kind.subresource("status").is_some();
+    let paths: &[&[&str]] = match (kind.group, kind.kind, subresource) {
+        ("certificates.k8s.io", "CertificateSigningRequest", "") => &[SPEC, STATUS],
+        ("certificates.k8s.io", "CertificateSigningRequest", "status") => &[SPEC, &["status", "conditions"]],
+        ("certificates.k8s.io", "CertificateSigningRequest", "approval") => {
+            &[SPEC, &["status", "certificate"]]
+        }
+        (_, _, "") if has_status => &[STATUS],
+        ("", "Namespace", "finalize") => &[STATUS],
+        ("", "Pod", "status") => &[
+            SPEC,
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "ownerReferences"],
+        ],
+        ("apps", "Deployment", "status") => &[SPEC, &["metadata", "labels"]],
+        (
+            "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "flowcontrol.apiserver.k8s.io"
+            | "internal.apiserver.k8s.io"
+            | "resource.k8s.io"
+            | "storage.k8s.io",
+            _,
+            "status",
+        )
+        | ("networking.k8s.io", "ServiceCIDR", "status") => &[METADATA, SPEC],
+        (_, _, "status") => &[SPEC],
+        _ => &[],
+    };
+    FieldSet::of_paths(paths)
+}

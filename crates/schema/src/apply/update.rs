@@ -1,0 +1,255 @@
+//! Moves ownership when fields change hands, and takes away what an applier gave up.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::check::{Duplicates, check};
+use super::compare::{Comparison, compare};
+use super::managed::{Managed, Operation, Owner};
+use super::merge::merge;
+use super::set::FieldSet;
+use super::types::Type;
+use super::walk::{fields_of, reconcile, remove};
+use super::{Manager, Target};
+
+/// Why ownership could not be moved.
+pub(super) enum Refusal {
+    /// The fields that others own, by owner.
+    Conflicts(Vec<(Owner, FieldSet)>),
+    Fault(String),
+}
+
+/// What an apply made.
+pub(super) struct Merged {
+    /// Absent if the object is as it was.
+    pub(super) object: Option<Value>,
+    pub(super) managed: Managed,
+}
+
+/// One write of one manager to one object.
+pub(super) struct Write<'a> {
+    pub(super) target: &'a Target<'a>,
+    pub(super) manager: &'a Manager<'a>,
+}
+
+impl<'a> Write<'a> {
+    /// The type of the object in a version; absent for versions that are served no more.
+    fn type_of(&self, api_version: &str) -> Option<Type<'a>> {
+        if api_version == self.manager.api_version {
+            return Some(Type::object(self.target.schema));
+        }
+        let (_, schema) = self
+            .target
+            .versions
+            .iter()
+            .find(|(version, _)| *version == api_version)?;
+        Some(Type::object(schema))
+    }
+
+    fn own_type(&self) -> Type<'a> {
+        Type::object(self.target.schema)
+    }
+
+    fn compare(&self, version: &str, ty: Type<'_>, old: &Value, new: &Value) -> Result<Comparison, Refusal> {
+        let found = compare(ty, old, new)
+            .map_err(|why| Refusal::Fault(format!("failed to compare objects: {why}")))?;
+        Ok(match self.target.reset {
+            Some(reset) if version == self.manager.api_version => found.without(reset),
+            _ => found,
+        })
+    }
+
+    /// Drops entries of versions that are gone and fits the others to their schemas.
+    fn reconciled(&self, managed: Managed) -> Managed {
+        let fit = |(id, mut owner): (String, Owner)| {
+            owner.set = reconcile(self.type_of(&owner.api_version)?, &owner.set);
+            Some((id, owner))
+        };
+        Managed {
+            owners: managed.owners.into_iter().filter_map(fit).collect(),
+            times: managed.times,
+        }
+    }
+
+    /// Ownership after an update from `live` to `new`. The fields it wrote go to the owner `id`.
+    pub(super) fn update(
+        &self,
+        live: &Value,
+        new: &Value,
+        managed: Managed,
+        id: &str,
+        mut owner: Owner,
+    ) -> Result<Managed, Refusal> {
+        for (value, which) in [(new, "new"), (live, "live")] {
+            check(self.own_type(), value, Duplicates::Allowed).map_err(|why| {
+                Refusal::Fault(format!("failed to convert {which} object to smd typed: {why}"))
+            })?;
+        }
+        let managed = self.reconciled(managed);
+        let (mut managed, found) = self.move_ownership(live, new, managed, id, true)?;
+        let set = managed
+            .owners
+            .remove(id)
+            .map(|owner| owner.set)
+            .unwrap_or_default();
+        owner.set = set.difference(&found.removed).union(&found.written());
+        if let Some(reset) = self.target.reset {
+            owner.set = owner.set.recursive_difference(reset);
+        }
+        if !owner.set.is_empty() {
+            managed.owners.insert(id.to_owned(), owner);
+        }
+        Ok(managed)
+    }
+
+    /// Merges `applied` into `live` for the applier `id`.
+    pub(super) fn apply(
+        &self,
+        live: &Value,
+        applied: &Value,
+        managed: Managed,
+        mut owner: Owner,
+        force: bool,
+    ) -> Result<Merged, Refusal> {
+        let ty = self.own_type();
+        let mut managed = self.reconciled(managed);
+        let merged = merge(ty, live, applied)
+            .map_err(|why| Refusal::Fault(format!("failed to merge config: {why}")))?;
+        let id = owner.id();
+        let last = managed.owners.remove(&id);
+        owner.set = fields_of(ty, applied);
+        if let Some(reset) = self.target.reset {
+            owner.set = owner.set.recursive_difference(reset);
+        }
+        managed.owners.insert(id.clone(), owner);
+        let object = match &last {
+            Some(last) if !last.set.is_empty() => self.prune(merged, &managed, last),
+            _ => merged,
+        };
+        let (managed, _) = self.move_ownership(live, &object, managed, &id, force)?;
+        Ok(Merged {
+            object: (object != *live).then_some(object),
+            managed,
+        })
+    }
+
+    /// Takes from every other owner what changed, or refuses if that is not forced.
+    fn move_ownership(
+        &self,
+        old: &Value,
+        new: &Value,
+        mut managed: Managed,
+        id: &str,
+        force: bool,
+    ) -> Result<(Managed, Comparison), Refusal> {
+        let own_version = self.manager.api_version;
+        let mut by_version = self.compare_all(old, new, &managed)?;
+        let mut conflicts = Vec::new();
+        managed.owners.retain(|other, owner| {
+            if other == id {
+                return !owner.set.is_empty();
+            }
+            let Some(found) = by_version.get(&owner.api_version) else {
+                return false;
+            };
+            let conflict = owner.set.intersection(&found.written());
+            if !conflict.is_empty() {
+                conflicts.push((owner.clone(), conflict.clone()));
+            }
+            owner.set = owner.set.difference(&conflict).difference(&found.removed);
+            !owner.set.is_empty()
+        });
+        if !force && !conflicts.is_empty() {
+            return Err(Refusal::Conflicts(conflicts));
+        }
+        Ok((managed, by_version.remove(own_version).unwrap_or_default()))
+    }
+
+    /// The change in the version of the request and in every version that an owner knows.
+    fn compare_all(
+        &self,
+        old: &Value,
+        new: &Value,
+        managed: &Managed,
+    ) -> Result<BTreeMap<String, Comparison>, Refusal> {
+        let mut found = BTreeMap::new();
+        let versions = managed.owners.values().map(|owner| owner.api_version.as_str());
+        for version in std::iter::once(self.manager.api_version).chain(versions) {
+            if let (false, Some(ty)) = (found.contains_key(version), self.type_of(version)) {
+                found.insert(version.to_owned(), self.compare(version, ty, old, new)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes what the applier owned before, owns no more, and nobody else owns.
+    fn prune(&self, merged: Value, managed: &Managed, last: &Owner) -> Value {
+        let Some(ty) = self.type_of(&last.api_version) else {
+            return merged;
+        };
+        let last_fields = last.set.with_named_fields(ty);
+        let mut pruned = remove(ty, &merged, &last_fields);
+        let mut owned: BTreeMap<&str, FieldSet> = BTreeMap::new();
+        for owner in managed.owners.values() {
+            let set = owned.entry(&owner.api_version).or_default();
+            *set = set.union(&owner.set);
+        }
+        // The version of the last apply goes first.
+        let first = owned.remove(last.api_version.as_str());
+        let rest = owned
+            .into_iter()
+            .filter_map(|(version, set)| Some((self.type_of(version)?, set)));
+        for (ty, set) in first.map(|set| (ty, set)).into_iter().chain(rest) {
+            let keep = fields_of(ty, &pruned)
+                .with_named_fields(ty)
+                .union(&set.with_named_fields(ty));
+            let gone = fields_of(ty, &merged).with_named_fields(ty).difference(&keep);
+            pruned = remove(ty, &merged, &gone);
+        }
+        // Only what the applier owned may go: fields without an owner stay.
+        let before = fields_of(ty, &merged).with_named_fields(ty);
+        let after = fields_of(ty, &pruned).with_named_fields(ty);
+        remove(ty, &merged, &before.difference(&after).intersection(&last_fields))
+    }
+}
+
+/// Fields that are never owned.
+pub(super) fn strip(managed: &mut Managed, id: &str) {
+    let unowned = FieldSet::of_paths(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ]);
+    if let Some(owner) = managed.owners.get_mut(id) {
+        owner.set = owner.set.difference(&unowned);
+        if owner.set.is_empty() {
+            managed.owners.remove(id);
+        }
+    }
+}
+
+/// The entry of a manager, still without fields.
+pub(super) fn owner(manager: &Manager<'_>, operation: Operation) -> Owner {
+    let name = if manager.name.is_empty() {
+        "unknown"
+    } else {
+        manager.name
+    };
+    Owner {
+        manager: name.to_owned(),
+        operation,
+        api_version: manager.api_version.to_owned(),
+        subresource: manager.subresource.to_owned(),
+        set: FieldSet::default(),
+    }
+}

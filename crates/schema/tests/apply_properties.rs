@@ -1,0 +1,371 @@
+//! Properties of server-side apply over any configuration.
+//!
+//! A failing run prints the seed and stores it beside this file, and the seed replays.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use skopos_schema::{
+    ApplyError, FieldSet, Manager, Structural, Target, apply, entries_after_scale, keep_times, scale_entries,
+    track_update,
+};
+
+const VERSION: &str = "ssa.skopos.test/v1";
+
+fn schema() -> &'static Structural {
+    static SCHEMA: OnceLock<Structural> = OnceLock::new();
+    let text = include_str!("apply/schema.json");
+    SCHEMA.get_or_init(|| Structural::from_json(&serde_json::from_str(text).unwrap()).unwrap())
+}
+
+fn target() -> Target<'static> {
+    Target {
+        kind: "Thing",
+        schema: schema(),
+        versions: &[],
+        empty: None,
+        reset: None,
+    }
+}
+
+fn manager(name: &str) -> Manager<'_> {
+    Manager {
+        name,
+        api_version: VERSION,
+        subresource: "",
+        time: "2030-01-01T00:00:00Z",
+    }
+}
+
+fn thing(spec: &Value) -> Value {
+    let mut thing =
+        json!({"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "x", "namespace": "y"}});
+    // An empty object is a field too, which managers would share.
+    if *spec != json!({}) {
+        thing["spec"] = spec.clone();
+    }
+    thing
+}
+
+fn applied(live: Option<&Value>, who: &str, spec: &Value) -> Result<Value, ApplyError> {
+    let mut new = apply(&target(), live, &thing(spec), &manager(who), false)?;
+    if let Some(live) = live {
+        keep_times(live, &mut new);
+    }
+    Ok(new)
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "[a-c]"
+}
+
+fn names(of: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>> {
+    prop::sample::subsequence(of, 0..=of.len()).prop_shuffle()
+}
+
+fn texts(of: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    names(of).prop_flat_map(|names| {
+        prop::collection::vec(text(), names.len()).prop_map(move |values| {
+            Value::Object(
+                names
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .zip(values.into_iter().map(Value::from))
+                    .collect(),
+            )
+        })
+    })
+}
+
+fn items() -> impl Strategy<Value = Value> {
+    names(&["m", "n", "o"]).prop_flat_map(|names| {
+        let item = (text(), texts(&["x", "y"]), names_of_tags());
+        prop::collection::vec(item, names.len()).prop_map(move |items| {
+            let item = |(name, (value, opts, tags)): (&&str, (String, Value, Value))| {
+                json!({"name": name, "value": value, "opts": opts, "tags": tags})
+            };
+            names.iter().zip(items).map(item).collect()
+        })
+    })
+}
+
+fn names_of_tags() -> impl Strategy<Value = Value> {
+    names(&["t1", "t2"]).prop_map(|tags| json!(tags))
+}
+
+/// Fields of every kind. Nothing is empty that a smaller configuration would lack.
+fn spec() -> impl Strategy<Value = Value> {
+    let fields = (
+        prop::option::of(text().prop_map(Value::from)),
+        prop::option::of((0..3_i64).prop_map(Value::from)),
+        prop::option::of(texts(&["a", "b", "c"])),
+        prop::option::of(names(&["s1", "s2", "s3"]).prop_map(|set| json!(set))),
+        prop::option::of(items()),
+        prop::option::of(texts(&["a", "b"])),
+        prop::option::of(texts(&["p", "q"])),
+        prop::option::of(prop::collection::vec(text(), 1..3).prop_map(|list| json!(list))),
+    );
+    fields.prop_map(|(text, count, labels, set, list, nested, free, atomic)| {
+        let all = [
+            ("text", text),
+            ("count", count),
+            ("labels", labels),
+            ("set", set),
+            ("list", list),
+            ("nested", nested),
+            ("free", free),
+            ("atomicList", atomic),
+        ];
+        let is_empty = |value: &Value| *value == json!({}) || *value == json!([]);
+        let set = all
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Value::Object(set.filter(|(_, value)| !is_empty(value)).collect())
+    })
+}
+
+/// Divides a configuration in two that have no field in common.
+fn divided(spec: &Value, mut choice: u64) -> (Value, Value) {
+    let mut flip = || {
+        choice = choice.rotate_right(1);
+        choice & 1 == 0
+    };
+    let (mut left, mut right) = (Map::new(), Map::new());
+    for (name, value) in spec.as_object().unwrap() {
+        let (one, other) = match value {
+            Value::Object(fields) => {
+                let (one, other): (Map<_, _>, Map<_, _>) = fields.clone().into_iter().partition(|_| flip());
+                (Value::Object(one), Value::Object(other))
+            }
+            Value::Array(items) if name != "atomicList" => {
+                let (one, other): (Vec<_>, Vec<_>) = items.iter().cloned().partition(|_| flip());
+                (Value::Array(one), Value::Array(other))
+            }
+            whole if flip() => (whole.clone(), Value::Null),
+            whole => (Value::Null, whole.clone()),
+        };
+        for (half, value) in [(&mut left, one), (&mut right, other)] {
+            if !value.is_null() && value != json!({}) && value != json!([]) {
+                half.insert(name.clone(), value);
+            }
+        }
+    }
+    (Value::Object(left), Value::Object(right))
+}
+
+/// The object with the items of lists in one order: theirs tells who came first.
+fn unordered(object: &Value) -> Value {
+    let mut object = object.clone();
+    for name in ["set", "list"] {
+        let items = object.pointer_mut(&format!("/spec/{name}"));
+        if let Some(items) = items.and_then(Value::as_array_mut) {
+            items.sort_by_key(Value::to_string);
+        }
+    }
+    object
+}
+
+/// Whether a leaf, as `field` or `field/key`, is in a configuration.
+fn has(spec: &Value, leaf: &str) -> bool {
+    match leaf.split_once('/') {
+        None => spec.get(leaf).is_some(),
+        Some((field, key)) => match &spec[field] {
+            Value::Object(map) => map.contains_key(key),
+            Value::Array(items) => items.iter().any(|item| item == key || item["name"] == key),
+            _ => false,
+        },
+    }
+}
+
+const LEAVES: &[&str] = &[
+    "text",
+    "count",
+    "labels/a",
+    "labels/b",
+    "labels/c",
+    "set/s1",
+    "set/s2",
+    "set/s3",
+    "list/m",
+    "list/n",
+    "list/o",
+    "nested/a",
+    "nested/b",
+    "free/p",
+    "free/q",
+    "atomicList",
+];
+
+/// A `fieldsV1`, mostly sound.
+fn fields() -> impl Strategy<Value = Value> {
+    let element = prop::sample::select(vec![
+        ".",
+        "f:spec",
+        "f:metadata",
+        "f:labels",
+        "f:list",
+        "f:set",
+        "f:text",
+        "f:a",
+        "f:free",
+        "k:{\"name\":\"m\"}",
+        "k:{\"name\":1,\"port\":80}",
+        "v:\"s1\"",
+        "v:3",
+        "i:0",
+    ]);
+    let broken = prop::sample::select(vec!["k:[]", "v:{", "i:x", "f", "", "zz", "q:1", "é:"]);
+    let element = prop_oneof![20 => element, 1 => broken].prop_map(str::to_owned);
+    Just(json!({})).prop_recursive(4, 24, 4, move |inner| {
+        prop::collection::btree_map(element.clone(), inner, 0..4)
+            .prop_map(|map| Value::Object(map.into_iter().collect()))
+    })
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,3}".prop_map(Value::from),
+    ];
+    let names = vec![
+        "spec", "metadata", "labels", "list", "set", "text", "name", "a", "free", "freer", "nested",
+    ];
+    leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map(
+                prop::sample::select(names.clone()).prop_map(str::to_owned),
+                inner,
+                0..4
+            )
+            .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn entries() -> impl Strategy<Value = Value> {
+    let entry = (
+        prop::sample::select(vec!["a", "b", "kubectl", ""]),
+        prop::sample::select(vec!["Apply", "Update", "Other"]),
+        prop::sample::select(vec![VERSION, VERSION, "ssa.skopos.test/v0", ""]),
+        prop_oneof![9 => fields(), 1 => any_value()],
+    );
+    let entry = entry.prop_map(|(manager, operation, version, fields)| {
+        json!({"manager": manager, "operation": operation, "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": fields})
+    });
+    prop_oneof![9 => prop::collection::vec(entry, 0..4).prop_map(Value::from), 1 => any_value()]
+}
+
+proptest! {
+    #[test]
+    fn applying_twice_changes_nothing(first in spec(), second in spec()) {
+        let live = applied(None, "a", &first).unwrap();
+        let target = target();
+        let once = apply(&target, Some(&live), &thing(&second), &manager("b"), true).unwrap();
+        let twice = applied(Some(&once), "b", &second).unwrap();
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn managers_of_disjoint_fields_never_conflict_and_commute(spec in spec(), choice in any::<u64>()) {
+        let (left, right) = divided(&spec, choice);
+        let one = applied(Some(&applied(None, "a", &left).unwrap()), "b", &right).unwrap();
+        let other = applied(Some(&applied(None, "b", &right).unwrap()), "a", &left).unwrap();
+        prop_assert_eq!(unordered(&one), unordered(&other));
+        prop_assert_eq!(unordered(&one).pointer("/spec").cloned(), unordered(&thing(&spec)).pointer("/spec").cloned());
+    }
+
+    #[test]
+    fn giving_up_a_field_removes_it_exactly_when_nobody_else_owns_it(
+        first in spec(), other in spec(), choice in any::<u64>(),
+    ) {
+        let (kept, _) = divided(&first, choice);
+        let target = target();
+        let live = applied(None, "a", &first).unwrap();
+        let live = apply(&target, Some(&live), &thing(&other), &manager("b"), true).unwrap();
+        let live = apply(&target, Some(&live), &thing(&kept), &manager("a"), true).unwrap();
+        for leaf in LEAVES {
+            let wanted = has(&kept, leaf) || has(&other, leaf);
+            prop_assert_eq!(has(&live["spec"], leaf), wanted, "{} in {}", leaf, live);
+        }
+    }
+
+    #[test]
+    fn an_update_owns_what_it_changes_and_nothing_else(first in spec(), second in spec()) {
+        let live = applied(None, "a", &first).unwrap();
+        let mut new = live.clone();
+        new["spec"] = second.clone();
+        track_update(&target(), Some(&live), &mut new, &manager("u"));
+        // What the update left as it was still belongs to the applier: to apply the rest again is no conflict.
+        let unchanged: Map<String, Value> = first.as_object().unwrap().iter()
+            .filter(|(name, value)| second.get(name) == Some(*value))
+            .map(|(name, value)| (name.clone(), value.clone())).collect();
+        applied(Some(&new), "a", &Value::Object(unchanged)).unwrap();
+        let mut again = new.clone();
+        track_update(&target(), Some(&new), &mut again, &manager("v"));
+        prop_assert_eq!(new, again);
+    }
+
+    #[test]
+    fn survives_any_entries_and_values(
+        live in any_value(), spec in any_value(), entries in entries(), force in any::<bool>(),
+        name in prop::sample::select(vec!["a", "b", "kubectl"]),
+    ) {
+        let target = target();
+        let mut live = thing(&live);
+        live["metadata"]["managedFields"] = entries.clone();
+        live["metadata"]["annotations"] =
+            json!({"kubectl.kubernetes.io/last-applied-configuration": thing(&spec).to_string()});
+        drop(apply(&target, Some(&live), &thing(&spec), &manager(name), force));
+        drop(apply(&target, Some(&spec), &thing(&spec), &manager(name), force));
+        let mut new = thing(&spec);
+        track_update(&target, Some(&live), &mut new, &manager(name));
+        let mut new = live.clone();
+        track_update(&target, None, &mut new, &manager(name));
+        let paths: [(&str, &[&str]); 1] = [(VERSION, &["spec", "text"])];
+        let scale = scale_entries(Some(&entries), &paths);
+        drop(entries_after_scale(Some(&entries), scale.as_ref(), VERSION, &paths));
+    }
+
+    #[test]
+    fn field_sets_survive_writing_and_form_an_algebra(one in fields(), other in fields()) {
+        let (Ok(one), Ok(other)) = (FieldSet::parse(&one), FieldSet::parse(&other)) else { return Ok(()) };
+        prop_assert_eq!(&FieldSet::parse(&one.to_json()).unwrap(), &one);
+        let text: Value = serde_json::from_str(&one.to_text()).unwrap();
+        prop_assert_eq!(&text, &one.to_json());
+        prop_assert_eq!(&one.intersection(&other).union(&one.difference(&other)), &one);
+        prop_assert!(one.difference(&one).is_empty());
+        prop_assert_eq!(one.union(&other), other.union(&one));
+    }
+}
+
+#[test]
+fn refuses_what_is_nested_too_deep() {
+    let mut deep = json!({});
+    let mut fields = json!({});
+    for _ in 0..300 {
+        deep = json!({"a": deep});
+        fields = json!({"f:a": fields});
+    }
+    let refused = applied(None, "a", &json!({"free": deep})).unwrap_err();
+    assert!(refused.to_string().contains("nested too deep"));
+    FieldSet::parse(&fields).unwrap_err();
+    let mut new = thing(&json!({"free": deep}));
+    track_update(&target(), None, &mut new, &manager("a"));
+    assert!(new["metadata"].get("managedFields").is_none());
+}
+
+#[test]
+fn refuses_configurations_for_another_kind() {
+    let mut other = thing(&json!({}));
+    other["kind"] = "Other".into();
+    let refused = apply(&target(), None, &other, &manager("a"), false).unwrap_err();
+    let text = "invalid object type: ssa.skopos.test/v1, Kind=Other";
+    assert_eq!(refused, ApplyError::BadRequest(text.to_owned()));
+}
