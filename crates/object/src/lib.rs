@@ -6,7 +6,7 @@
 //!
 //! Reading order: names ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`]), errors
 //! ([`Status`], [`FieldError`]), text in and out ([`json`], [`yaml`]), selectors ([`LabelSelector`],
-//! [`FieldSelector`]), patches ([`json_patch`], [`merge_patch`]) and [`diff`], then the compact
+//! [`FieldSelector`]), patches ([`json_patch`], [`merge_patch`]) and [`diff()`], then the compact
 //! [`Object`], [`Change`] and [`ListWatch`].
 
 mod change;

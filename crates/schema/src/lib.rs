@@ -2,7 +2,7 @@
 //!
 //! A [`Structural`] is compiled once from a CRD version's OpenAPI schema. A write of a custom resource then goes
 //! through, in this order: [`prune()`], [`prune_nulls`], [`coerce_embedded`], [`default`]; and, when it is complete,
-//! [`validate`] and the checks that its documentation lists. CRDs themselves are defaulted and checked in [`crd`].
+//! [`validate()`] and the checks that its documentation lists. CRDs themselves are defaulted and checked in [`crd`].
 //! [`apply()`] and [`track_update`] are server-side apply.
 //! [`Column`] makes the cells of tables, [`Scale`] reads and writes replicas.
 //!

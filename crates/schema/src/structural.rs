@@ -131,7 +131,7 @@ pub(crate) struct Extras {
 
 /// One `x-kubernetes-validations` rule, kept as written.
 ///
-/// This crate does not evaluate rules: see [`crate::validate`] for the place of evaluation.
+/// This crate does not evaluate rules: see [`crate::validate()`] for the place of evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rule {
     /// The CEL expression that must hold.
