@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use skopos_builtin::Kind;
 use skopos_object::{GroupKind, GroupResource, GroupVersionKind, compare_versions};
@@ -100,8 +101,46 @@ pub(crate) struct Custom {
     pub(crate) deprecation: Option<String>,
     /// The definition is being deleted: nothing can be created any more.
     pub(crate) terminating: bool,
-    /// Objects written before this revision may not have the shape the schemas ask for now.
-    pub(crate) shaped_since: Revision,
+    /// Which stored objects have the shape the schemas ask for; the versions of a definition share it.
+    pub(crate) shape: Arc<Shape>,
+}
+
+/// What is known of the shape of stored objects.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    since: AtomicU64,
+    is_replaced: AtomicBool,
+}
+
+impl Shape {
+    pub(crate) fn new(since: Revision) -> Shape {
+        Shape {
+            since: AtomicU64::new(since.0),
+            is_replaced: AtomicBool::new(false),
+        }
+    }
+
+    /// An entry has this shape: it was written after the schemas last changed.
+    pub(crate) fn covers(&self, entry: &Entry) -> bool {
+        entry.modified.0 > self.since.load(Ordering::Acquire)
+    }
+
+    /// A shape that has not begun yet begins now: objects written up to here may have another.
+    pub(crate) fn begin_unless_begun(&self, now: Revision) {
+        let not_yet = u64::MAX;
+        let _ = self
+            .since
+            .compare_exchange(not_yet, now.0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// What is written from now on has another shape.
+    pub(crate) fn end(&self) {
+        self.is_replaced.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Acquire)
+    }
 }
 
 impl Custom {

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::controllers::{Garbage, Namespaces, create_if_absent, expire};
-use crate::definition::Definitions;
+use crate::definition::{Built, Definitions};
 use crate::edge::{
     Authenticator, Edge, EdgeConfig, EdgeService, HealthCheck, Kubeconfig, Limits, Pki, PkiError,
     ServingCertificate, TokenFileError, TokenTable, User, serve,
@@ -114,12 +114,12 @@ impl ApiServer {
         let (tls, serving_ca, authenticator) = identities(&config, &pki, tokens.clone())?;
         let store = Store::open(config.store.clone()).map_err(|e| StartError::Store(Box::new(e)))?;
         let shared = Arc::new(Shared::new(store, tokens, settings(&config, &serving_ca)));
-        bootstrap(&shared)
+        let built = bootstrap(&shared)
             .await
             .map_err(|status| StartError::Bootstrap(status.message))?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        tasks.spawn(Definitions::run(Arc::clone(&shared), stop.clone()));
+        tasks.spawn(Definitions::run(Arc::clone(&shared), built, stop.clone()));
         tasks.spawn(Namespaces::run(Arc::clone(&shared), stop.clone()));
         tasks.spawn(Garbage::run(Arc::clone(&shared), stop.clone()));
         tasks.spawn(expire(Arc::clone(&shared), stop.clone()));
@@ -219,16 +219,15 @@ fn settings(config: &Config, root_ca: &str) -> Settings {
 }
 
 /// What is there before the first request: definitions served, namespaces made, owners known.
-async fn bootstrap(shared: &Shared) -> Result<(), skopos_object::Status> {
-    shared
-        .sync_definitions(&mut crate::definition::Built::default())
-        .await?;
+async fn bootstrap(shared: &Shared) -> Result<Built, skopos_object::Status> {
+    let mut built = Built::default();
+    shared.sync_definitions(&mut built).await?;
     Namespaces::bootstrap(shared).await?;
     if let Some(services) = shared.built_in("", "services") {
         create_if_absent(shared, services, "default/kubernetes", kubernetes_service()).await?;
     }
     Garbage::rebuild(shared);
-    Ok(())
+    Ok(built)
 }
 
 /// The service that stands for the API server itself.

@@ -22,6 +22,9 @@ pub(crate) struct Shared {
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) namespaces: Arc<Namespaces>,
     pub(crate) garbage: Arc<Garbage>,
+    /// Written only while the registry is swapped, read by writes of custom resources: each is stored in the
+    /// shape of one registry.
+    pub(crate) swap: Arc<tokio::sync::RwLock<()>>,
     /// Held while a service is given addresses and ports that nobody else may be given.
     pub(crate) allocation: tokio::sync::Mutex<()>,
     /// Writes under way, each with the word to the controllers that follows it.
@@ -54,6 +57,7 @@ impl Shared {
             definitions: Arc::new(Definitions::new()),
             namespaces: Arc::new(Namespaces::new()),
             garbage: Arc::new(Garbage::new()),
+            swap: Arc::default(),
             allocation: tokio::sync::Mutex::new(()),
             commits: TaskTracker::new(),
             tokens,

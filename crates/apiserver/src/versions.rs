@@ -12,9 +12,7 @@ use crate::write::ObjectExt as _;
 
 /// The stored bytes are exactly what the client is to see.
 pub(crate) fn is_servable_as_stored(resource: &Resource, entry: &Entry) -> bool {
-    let shaped = resource
-        .custom()
-        .is_none_or(|custom| entry.modified > custom.shaped_since);
+    let shaped = resource.custom().is_none_or(|custom| custom.shape.covers(entry));
     shaped && resource.is_served_as_stored()
 }
 
@@ -38,14 +36,21 @@ pub(crate) fn from_entry(resource: &Resource, entry: &Entry) -> Result<Value, St
 /// What the server itself writes back starts from this: the store takes every new entry to have today's shape.
 pub(crate) fn in_storage(resource: &Resource, entry: &Entry) -> Result<Value, Status> {
     let mut object = parse(entry)?;
-    if let Some(custom) = resource
+    if resource
         .custom()
-        .filter(|custom| entry.modified <= custom.shaped_since)
+        .is_some_and(|custom| !custom.shape.covers(entry))
     {
-        reshape(custom, &resource.storage_api_version(), &mut object);
-        skopos_schema::default(custom.schema_of(&resource.storage_version), &mut object);
+        renew(resource, &mut object);
     }
     Ok(object)
+}
+
+/// Gives an object that is about to be stored in the shape of one moment ago the shape of today.
+pub(crate) fn renew(resource: &Resource, object: &mut Value) {
+    if let Some(custom) = resource.custom() {
+        reshape(custom, &resource.storage_api_version(), object);
+        skopos_schema::default(custom.schema_of(&resource.storage_version), object);
+    }
 }
 
 /// Brings an object from its stored form to the served version.

@@ -18,6 +18,7 @@ use self::graph::{Graph, Place, owner_references};
 
 pub(crate) use self::graph::Note;
 
+use super::RETRY_AFTER;
 use crate::options::{DeleteOptions, Propagation};
 use crate::registry::{Registry, Resource};
 use crate::state::Shared;
@@ -83,15 +84,19 @@ impl Garbage {
     pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         loop {
             let dirty: Vec<Place> = shared.garbage.graph().dirty.drain().collect();
+            let mut failed = Vec::new();
             for place in dirty {
                 if let Err(status) = shared.collect(&place).await {
                     tracing::error!(space = %place.space, key = place.key, error = %status.message, "not collected");
+                    failed.push(place);
                 }
             }
             tokio::select! {
                 () = stop.cancelled() => return,
+                () = tokio::time::sleep(RETRY_AFTER), if !failed.is_empty() => {}
                 () = shared.garbage.bell.notified() => {}
             }
+            shared.garbage.graph().dirty.extend(failed);
         }
     }
 }

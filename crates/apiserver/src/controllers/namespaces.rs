@@ -10,6 +10,7 @@ use skopos_store::{Entry, Expect, Range, Store, WriteError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::RETRY_AFTER;
 use crate::options::DeleteOptions;
 use crate::registry::Resource;
 use crate::state::Shared;
@@ -127,15 +128,19 @@ impl Namespaces {
     pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         loop {
             let dirty: Vec<String> = shared.namespaces.state().dirty.drain().collect();
+            let mut failed = Vec::new();
             for name in dirty {
                 if let Err(status) = shared.sync_namespace(&name).await {
                     tracing::error!(namespace = name, error = %status.message, "namespace not brought up to date");
+                    failed.push(name);
                 }
             }
             tokio::select! {
                 () = stop.cancelled() => return,
+                () = tokio::time::sleep(RETRY_AFTER), if !failed.is_empty() => {}
                 () = shared.namespaces.bell.notified() => {}
             }
+            shared.namespaces.state().dirty.extend(failed);
         }
     }
 }

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     CLEANUP_FINALIZER, GROUP, PLURAL, is_condition_true, is_definition, names, resources, set_condition,
 };
+use crate::controllers::RETRY_AFTER;
 use crate::options::DeleteOptions;
-use crate::registry::{Registry, Resource, space_of};
+use crate::registry::{Registry, Resource, Shape, space_of};
 use crate::state::Shared;
 use crate::versions;
 use crate::write::{ObjectExt as _, delete_entry};
@@ -72,15 +73,16 @@ impl Definitions {
         }
     }
 
-    /// Runs until told to stop.
-    pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
-        let mut built = Built::default();
+    /// Runs until told to stop; `built` is what serves already.
+    pub(crate) async fn run(shared: Arc<Shared>, mut built: Built, stop: CancellationToken) {
         loop {
-            if let Err(status) = shared.sync_definitions(&mut built).await {
+            let outcome = shared.sync_definitions(&mut built).await;
+            if let Err(status) = &outcome {
                 tracing::error!(error = %status.message, "definitions not up to date");
             }
             tokio::select! {
                 () = stop.cancelled() => return,
+                () = tokio::time::sleep(RETRY_AFTER), if outcome.is_err() => {}
                 () = shared.definitions.bell.notified() => {}
             }
         }
@@ -102,12 +104,12 @@ impl Shared {
             let mut definitions = self.read_definitions()?;
             let changed = judge(&mut definitions);
             // Whoever sees a definition established finds it served.
-            self.rebuild_registry(built, &definitions);
+            self.rebuild_registry(built, &definitions).await;
             if !self.store_changed(&mut definitions, &changed).await? {
                 continue;
             }
             if !changed.is_empty() {
-                self.rebuild_registry(built, &definitions);
+                self.rebuild_registry(built, &definitions).await;
             }
             self.definitions.settled.send_replace(target);
             for (entry, definition) in &definitions {
@@ -175,7 +177,7 @@ impl Shared {
         }
     }
 
-    fn rebuild_registry(&self, built: &mut Built, definitions: &[(Arc<Entry>, Value)]) {
+    async fn rebuild_registry(&self, built: &mut Built, definitions: &[(Arc<Entry>, Value)]) {
         let mut all = self.built_in.clone();
         let mut entries = BTreeMap::new();
         let mut kept = HashMap::new();
@@ -186,10 +188,12 @@ impl Shared {
             all.extend(made.1.iter().map(Arc::clone));
             kept.insert(name, made);
         }
-        built.by_name = kept;
         built.serial += 1;
-        self.registry
-            .store(Arc::new(Registry::new(all, entries, built.serial)));
+        let registry = Arc::new(Registry::new(all, entries, built.serial));
+        let replaced = std::mem::replace(&mut built.by_name, kept);
+        let _alone = self.swap.write().await;
+        built.hand_over(&replaced, self.store.revision());
+        self.registry.store(registry);
     }
 
     /// Deletes the objects of a definition that is going, then the definition.
@@ -272,6 +276,22 @@ fn judge(definitions: &mut [(Arc<Entry>, Value)]) -> Vec<usize> {
 }
 
 impl Built {
+    /// Ends the shapes of resources that are not served any more and begins those that were made anew.
+    fn hand_over(&self, replaced: &HashMap<String, (u64, Vec<Arc<Resource>>)>, now: Revision) {
+        let shape_of = |made: &(u64, Vec<Arc<Resource>>)| Some(Arc::clone(&made.1.first()?.custom()?.shape));
+        for (name, made) in replaced {
+            let (old, new) = (shape_of(made), self.by_name.get(name).and_then(shape_of));
+            if let (Some(old), Some(new)) = (old, new)
+                && !Arc::ptr_eq(&old, &new)
+            {
+                old.end();
+            }
+        }
+        for shape in self.by_name.values().filter_map(shape_of) {
+            shape.begin_unless_begun(now);
+        }
+    }
+
     /// The resources of a definition, made anew only when something they depend on has changed.
     fn resources_of(&self, entry: &Entry, definition: &Value) -> (u64, Vec<Arc<Resource>>) {
         let mut hasher = DefaultHasher::new();
@@ -295,14 +315,14 @@ impl Built {
         if !served {
             return (fingerprint, Vec::new());
         }
-        // Objects written since the spec last changed have its shape; a first generation never changed.
+        // A first generation never changed; of later ones only what is written from now on is sure to fit.
         let never_changed = definition.meta("generation").and_then(Value::as_i64) == Some(1);
-        let shaped_since = if never_changed {
+        let since = if never_changed {
             entry.created
         } else {
-            entry.modified
+            Revision(u64::MAX)
         };
-        match resources::of_definition(definition, shaped_since) {
+        match resources::of_definition(definition, Shape::new(since)) {
             Ok(resources) => (fingerprint, resources),
             Err(error) => {
                 tracing::error!(definition = definition.name(), %error, "schema cannot be read; not served");

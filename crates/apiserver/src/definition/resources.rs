@@ -10,7 +10,7 @@ use skopos_store::Revision;
 
 use super::is_condition_true;
 use crate::registry::{
-    ALL_VERBS, Custom, Resource, SelectableField, Source, Subresource, TERMINATING_VERBS, space_of,
+    ALL_VERBS, Custom, Resource, SelectableField, Shape, Source, Subresource, TERMINATING_VERBS, space_of,
 };
 
 /// The resources that are always there.
@@ -76,10 +76,7 @@ fn built_in_subresource(subresource: &skopos_builtin::Subresource) -> Subresourc
 ///
 /// # Errors
 /// A schema that cannot be read: such a definition is stored but not served.
-pub(super) fn of_definition(
-    definition: &Value,
-    shaped_since: Revision,
-) -> Result<Vec<Arc<Resource>>, SchemaError> {
+pub(super) fn of_definition(definition: &Value, shape: Shape) -> Result<Vec<Arc<Resource>>, SchemaError> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(storage) = versions.iter().find(|v| v["storage"] == true) else {
@@ -89,10 +86,10 @@ pub(super) fn of_definition(
     for version in versions {
         schemas.insert(text(&version["name"]), Arc::new(schema_of(version)?));
     }
-    let schemas = Arc::new(schemas);
+    let (schemas, shape) = (Arc::new(schemas), Arc::new(shape));
     let mut resources = Vec::new();
     for version in versions.iter().filter(|v| v["served"] == true) {
-        let custom = custom(definition, version, &schemas, shaped_since);
+        let custom = custom(definition, version, &schemas, &shape);
         resources.push(Arc::new(resource(definition, version, storage, custom)));
     }
     Ok(resources)
@@ -107,7 +104,9 @@ pub(super) fn of_storage(definition: &Value) -> Option<Arc<Resource>> {
     for version in definition["spec"]["versions"].as_array_mut()? {
         version["served"] = version["storage"].clone();
     }
-    of_definition(&definition, Revision(u64::MAX)).ok()?.pop()
+    of_definition(&definition, Shape::new(Revision(u64::MAX)))
+        .ok()?
+        .pop()
 }
 
 fn schema_of(version: &Value) -> Result<Structural, SchemaError> {
@@ -119,7 +118,7 @@ fn custom(
     definition: &Value,
     version: &Value,
     schemas: &Arc<BTreeMap<String, Arc<Structural>>>,
-    shaped_since: Revision,
+    shape: &Arc<Shape>,
 ) -> Custom {
     let columns = version["additionalPrinterColumns"]
         .as_array()
@@ -140,7 +139,7 @@ fn custom(
         selectable_fields: selectable_fields(version),
         deprecation: deprecation(definition, version),
         terminating: !definition["metadata"]["deletionTimestamp"].is_null(),
-        shaped_since,
+        shape: Arc::clone(shape),
     }
 }
 

@@ -8,7 +8,7 @@ use skopos_schema::{Column, JsonPath, Scale, Structural};
 use skopos_store::{Entry, Revision};
 
 use crate::registry::{
-    ALL_VERBS, Custom, Registry, Resource, SelectableField, Source, Subresource, space_of,
+    ALL_VERBS, Custom, Registry, Resource, SelectableField, Shape, Source, Subresource, space_of,
 };
 
 /// The definition behind [`widget`].
@@ -145,7 +145,7 @@ fn custom(group: &str, plural: &str, kind: &str) -> Resource {
             selectable_fields: Vec::new(),
             deprecation: None,
             terminating: false,
-            shaped_since: Revision(0),
+            shape: Arc::new(Shape::new(Revision(0))),
         })),
     }
 }

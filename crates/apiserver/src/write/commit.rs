@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use skopos_object::{Reason, Status};
 use skopos_store::{Entry, Expect, Op, Template, Write, WriteError};
+use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::controllers::Note;
 use crate::definition;
 use crate::registry::Resource;
 use crate::state::Shared;
+use crate::versions;
 
 /// Writes an object as JSON with room for its resource version, which only the store can know.
 pub(crate) fn encode_template(object: &Value) -> Template {
@@ -95,7 +97,8 @@ impl Shared {
     ) -> Result<Arc<Entry>, WriteError> {
         let note = Note::of_put(resource, object);
         let is_namespace = resource.is("", "namespaces");
-        let op = Op::Put(encode_template(object));
+        let (template, stays) = self.shape(resource, object).await;
+        let op = Op::Put(template);
         let observers = (
             Arc::clone(&self.garbage),
             Arc::clone(&self.namespaces),
@@ -103,6 +106,7 @@ impl Shared {
         );
         let is_definition = definition::is_definition(resource);
         self.write(resource, key, expect, op, move |entry| {
+            drop(stays);
             let (garbage, namespaces, definitions) = observers;
             garbage.observe(note);
             if is_namespace {
@@ -124,9 +128,8 @@ impl Shared {
         last: &Value,
     ) -> Result<Arc<Entry>, WriteError> {
         let note = Note::of_removal(resource, last);
-        let op = Op::Delete {
-            tombstone: encode_template(last),
-        };
+        let (tombstone, stays) = self.shape(resource, last).await;
+        let op = Op::Delete { tombstone };
         let observers = (
             Arc::clone(&self.garbage),
             Arc::clone(&self.namespaces),
@@ -134,6 +137,7 @@ impl Shared {
         );
         let resource_of = Arc::clone(resource);
         self.write(resource, key, expect, op, move |entry| {
+            drop(stays);
             let (garbage, namespaces, definitions) = observers;
             garbage.observe(note);
             if let Some((namespace, name)) = entry.key.split_once('/') {
@@ -142,6 +146,32 @@ impl Shared {
             definitions.observe_removal(&resource_of, entry.modified);
         })
         .await
+    }
+
+    /// The bytes to store, and what keeps the registry from changing until they are stored.
+    ///
+    /// The definition may have changed since the request began: what it does not know would be taken for
+    /// an object of today's shape.
+    async fn shape(
+        &self,
+        resource: &Resource,
+        object: &Value,
+    ) -> (Template, Option<OwnedRwLockReadGuard<()>>) {
+        let Some(custom) = resource.custom() else {
+            return (encode_template(object), None);
+        };
+        let stays = Arc::clone(&self.swap).read_owned().await;
+        let registry = self.registry.load();
+        let current = match custom.shape.is_replaced() {
+            true => registry.by_space(&resource.space),
+            false => None,
+        };
+        let Some(current) = current else {
+            return (encode_template(object), Some(stays));
+        };
+        let mut object = object.clone();
+        versions::renew(current, &mut object);
+        (encode_template(&object), Some(stays))
     }
 
     /// Commits and observes as one: a client that goes away in between must not leave the controllers unaware.

@@ -1,5 +1,8 @@
 //! Several versions of one resource: shapes, conversion, and what is stored.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use crate::harness::{Server, definition, names, version, with_meta};
@@ -331,4 +334,47 @@ async fn a_watch_of_a_version_ends_when_it_is_served_no_more() {
         .await
         .ok();
     assert_eq!(watch.try_next().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn objects_written_while_the_schema_changes_get_its_defaults() {
+    let server = Arc::new(Server::with(|_| {}).await);
+    server.install(gadgets()).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let write = async |server: Arc<Server>, stop: Arc<AtomicBool>, writer: usize| {
+        let mut n = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let name = format!("g{writer}-{}", n % 20);
+            let answer = server
+                .post(GADGETS, gadget(&name, "example.com/v1", json!({})))
+                .await;
+            if answer.code == 409 {
+                let label = json!({"metadata": {"labels": {"n": n.to_string()}}});
+                server.merge(&format!("{GADGETS}/{name}"), label).await.ok();
+            }
+            n += 1;
+        }
+    };
+    let writers: Vec<_> = (0..4)
+        .map(|writer| tokio::spawn(write(Arc::clone(&server), Arc::clone(&stop), writer)))
+        .collect();
+    let mut expected = vec!["old".to_owned(), "shared".to_owned()];
+    for i in 0..30 {
+        let path = format!("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/a{i}");
+        let patch = json!([{"op": "add", "path": path, "value": {"type": "integer", "default": 7}}]);
+        server.patch(GADGETS_CRD, "json-patch", patch).await.ok();
+        expected.push(format!("a{i}"));
+        for item in server.get(GADGETS).await.ok()["items"].as_array().unwrap() {
+            let found = item["spec"].as_object().unwrap();
+            let missing: Vec<&String> = expected
+                .iter()
+                .filter(|field| !found.contains_key(*field))
+                .collect();
+            assert!(missing.is_empty(), "{missing:?} of {}", item["metadata"]["name"]);
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
 }
