@@ -1,7 +1,7 @@
 //! The middle of the write path: defaults, what the server sets, admission, validation.
 //!
 //! The order is that of the real API server: default, mutating admission, prepare, validate, validating
-//! admission. Webhooks and policies will hook in at [`admit`]; validation rules in CEL after the schema.
+//! admission. Webhooks and policies will hook in at [`Shared::admit`]; validation rules in CEL after the schema.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
