@@ -360,6 +360,8 @@ fn answers_to_kube_apiserver_and_etcd_as_envtest_starts_them() {
         skopos_as(&etcd, dir.path()).args(["--data-dir=x", "--listen-client-urls=http://127.0.0.1:0"]),
     );
     store.errors.find("--data-dir");
+    // From here on it hears signals.
+    store.errors.find("health check");
     store.signal("TERM");
     assert_eq!(store.wait(), 0);
     let mut server = Running::start(skopos_as(&apiserver, dir.path()).args([

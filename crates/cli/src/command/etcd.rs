@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::failure::{Code, Failure};
-use crate::signal;
+use crate::{signal, terminal};
 
 /// Answer envtest's health check of etcd; the store is in the API server
 #[derive(Debug, Args)]
@@ -28,6 +28,8 @@ impl Etcd {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| Failure::new(Code::NoStart, format!("cannot listen on {address}: {error}")))?;
+        let bound = listener.local_addr().unwrap_or(address);
+        terminal::note(&format!("answering etcd's health check at http://{bound}"));
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
