@@ -208,6 +208,7 @@ impl Follower {
                 self.reported = resource_version.as_str().to_owned();
                 None
             }
+            Some(WatchEvent::Malformed { .. }) => None,
             Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                 self.reported = object.resource_version().as_str().to_owned();
                 Some(Follow::Applied(object))

@@ -90,30 +90,28 @@ impl ListStream {
     /// Returns the next object, or `None` after the last.
     pub async fn next(&mut self) -> Result<Option<Object>, Error> {
         loop {
+            if let Some(object) = self.next_of_page().await? {
+                return Ok(Some(object));
+            }
+            match self.page {
+                Page::Next => self.ask().await?,
+                Page::Open(..) => {}
+                Page::Done => return Ok(None),
+            }
+        }
+    }
+
+    /// Returns the next object of the page that was asked for, or `None` after its last.
+    pub(crate) async fn next_of_page(&mut self) -> Result<Option<Object>, Error> {
+        loop {
             if let Some(item) = self.ready.pop_front() {
                 return object(item, self.api.resource())
                     .map(Some)
                     .map_err(|detail| self.unexpected(detail));
             }
-            match &self.page {
-                Page::Done => return Ok(None),
-                Page::Next => self.ask().await?,
-                Page::Open(..) => self.read().await?,
-            }
-        }
-    }
-
-    /// Asks for the next page and reads it whole.
-    pub(crate) async fn page(&mut self) -> Result<Vec<Object>, Error> {
-        let mut all = Vec::new();
-        self.ask().await?;
-        loop {
-            while let Some(item) = self.ready.pop_front() {
-                all.push(object(item, self.api.resource()).map_err(|detail| self.unexpected(detail))?);
-            }
             match self.page {
                 Page::Open(..) => self.read().await?,
-                Page::Next | Page::Done => return Ok(all),
+                Page::Next | Page::Done => return Ok(None),
             }
         }
     }
@@ -123,7 +121,8 @@ impl ListStream {
         &self.meta
     }
 
-    async fn ask(&mut self) -> Result<(), Error> {
+    /// Asks for the next page.
+    pub(crate) async fn ask(&mut self) -> Result<(), Error> {
         let call = self.params.to_call(self.api.path());
         let response = self.api.client().open(&call).await?;
         self.page = Page::Open(call, Box::new(response.into_body()), Box::default());

@@ -5,16 +5,16 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, stream};
 use skopos_object::{
-    ListRequest, ListWatch, ListWatchError, Page, ResourceVersion, VersionMatch, WatchRequest,
+    ListEnd, ListItem, ListRequest, ListWatch, ListWatchError, ResourceVersion, VersionMatch, WatchRequest,
 };
 
 use crate::list::ListParams;
 use crate::watch::WatchParams;
-use crate::{Api, Error};
+use crate::{Api, Error, ListMeta};
 
 impl ListWatch for Api {
-    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
-        page(self, request).boxed()
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<skopos_object::ListStream, ListWatchError>> {
+        list(self, request).boxed()
     }
 
     fn watch(
@@ -25,7 +25,7 @@ impl ListWatch for Api {
     }
 }
 
-async fn page(api: &Api, request: ListRequest) -> Result<Page, ListWatchError> {
+async fn list(api: &Api, request: ListRequest) -> Result<skopos_object::ListStream, ListWatchError> {
     let exact = request.version_match == VersionMatch::Exact;
     let version_match = match (request.resource_version.is_empty(), exact) {
         (true, _) => "",
@@ -40,14 +40,24 @@ async fn page(api: &Api, request: ListRequest) -> Result<Page, ListWatchError> {
         resource_version: request.resource_version.as_str().to_owned(),
         resource_version_match: version_match.to_owned(),
     });
-    let items = list.page().await?;
-    let meta = list.meta().clone();
-    Ok(Page {
-        items,
-        resource_version: ResourceVersion::new(meta.resource_version),
-        continue_token: Some(meta.continue_token).filter(|token| !token.is_empty()),
+    list.ask().await?;
+    let items = stream::unfold(Some(list), async |list| {
+        let mut list = list?;
+        match list.next_of_page().await {
+            Ok(Some(object)) => Some((Ok(ListItem::Object(object)), Some(list))),
+            Ok(None) => Some((Ok(ListItem::End(end(list.meta()))), None)),
+            Err(error) => Some((Err(error.into()), None)),
+        }
+    });
+    Ok(Box::pin(items))
+}
+
+fn end(meta: &ListMeta) -> ListEnd {
+    ListEnd {
+        resource_version: ResourceVersion::new(meta.resource_version.clone()),
+        continue_token: Some(meta.continue_token.clone()).filter(|token| !token.is_empty()),
         remaining: meta.remaining,
-    })
+    }
 }
 
 async fn watch(api: &Api, request: WatchRequest) -> Result<skopos_object::WatchStream, ListWatchError> {

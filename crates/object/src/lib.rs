@@ -7,9 +7,10 @@
 //! Reading order: names ([`GroupVersionKind`], [`ObjectKey`], [`ResourceVersion`]), errors
 //! ([`Status`], [`FieldError`]), text in and out ([`json`], [`yaml`]), selectors ([`LabelSelector`],
 //! [`FieldSelector`]), patches ([`json_patch`], [`merge_patch`]) and [`diff()`], then the compact
-//! [`Object`], [`Change`] and [`ListWatch`].
+//! [`Object`], [`Change`], [`ListWatch`] and [`Collections`].
 
 mod change;
+mod collections;
 mod diff;
 mod field;
 mod gofmt;
@@ -27,11 +28,13 @@ pub mod yaml;
 
 pub use crate::{
     change::{Change, Op},
+    collections::{Collection, CollectionName, Collections, Content, OpenError},
     diff::{FieldChange, diff},
     field::{FieldError, FieldErrorKind, FieldErrors, FieldPath},
     gofmt::quote,
     list_watch::{
-        ListRequest, ListWatch, ListWatchError, Page, VersionMatch, WatchEvent, WatchRequest, WatchStream,
+        ListEnd, ListItem, ListRequest, ListStream, ListWatch, ListWatchError, Malformed, VersionMatch,
+        WatchEvent, WatchRequest, WatchStream,
     },
     names::{
         GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey,

@@ -2,19 +2,24 @@
 
 use std::{error::Error, fmt, pin::Pin, time::Duration};
 
+use bytes::Bytes;
 use futures_core::{future::BoxFuture, stream::Stream};
 
-use crate::{FieldSelector, LabelSelector, Object, ResourceVersion, Status};
+use crate::{FieldSelector, LabelSelector, Object, ObjectKey, Op, ResourceVersion, Status};
 
 #[doc = include_str!("docs/list_watch.md")]
 pub trait ListWatch: Send + Sync + fmt::Debug {
-    /// Reads one page.
-    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>>;
+    /// Starts to read one page. Its objects come as they arrive, so that no one ever holds the whole
+    /// page; the last item is [`ListItem::End`], and a stream that ends without it was cut off.
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, ListWatchError>>;
 
     /// Starts to follow the collection. The stream may end at any time, without that being an error:
     /// the caller watches again from the last version it saw.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>>;
 }
+
+/// The objects of one page of a list, in the order of their keys, then its end.
+pub type ListStream = Pin<Box<dyn Stream<Item = Result<ListItem, ListWatchError>> + Send>>;
 
 /// What happens in a collection, in order.
 pub type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchEvent, ListWatchError>> + Send>>;
@@ -47,17 +52,39 @@ pub enum VersionMatch {
     Exact,
 }
 
-/// Part of a list. All pages of a list are of the same version.
+/// One thing in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListItem {
+    /// An object.
+    Object(Object),
+    /// Something that should have been an object. The rest of the list is not worse for it.
+    Malformed(Malformed),
+    /// Nothing comes after this.
+    End(ListEnd),
+}
+
+/// What a page of a list says of the list. All pages of a list are of the same version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
-    /// The objects, in the order of their keys.
-    pub items: Vec<Object>,
+pub struct ListEnd {
     /// The version of the list: to watch from here misses nothing.
     pub resource_version: ResourceVersion,
     /// How to ask for the next page; nothing after the last.
     pub continue_token: Option<String>,
     /// How many objects are on later pages, if the source knows.
     pub remaining: Option<u64>,
+}
+
+/// A text that should have been an object: not JSON, without a name, or too large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Which object it would have been, as far as can be told.
+    pub key: Option<ObjectKey>,
+    /// Its version, as far as can be told; else empty.
+    pub resource_version: ResourceVersion,
+    /// The text, or its beginning if it is too large.
+    pub text: Bytes,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 /// Which objects to follow and from where.
@@ -87,6 +114,13 @@ pub enum WatchEvent {
     Modified(Object),
     /// An object is gone. Carries its last state, with the version at which it went.
     Deleted(Object),
+    /// Something happened to an object that cannot be read. Progress is made all the same.
+    Malformed {
+        /// What happened.
+        op: Op,
+        /// What was sent.
+        object: Malformed,
+    },
     /// Everything up to a version has been reported.
     Bookmark {
         /// That version.

@@ -37,7 +37,7 @@ pub struct Object {
 }
 
 /// Whether `metadata.managedFields` is kept. It is often a third of an object and seldom read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ManagedFields {
     /// Leave it out.
     #[default]
