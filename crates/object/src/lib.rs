@@ -40,7 +40,7 @@ pub use crate::{
         GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey,
         ParseGroupVersionError, compare_versions,
     },
-    object::{ManagedFields, Object, ObjectError, OwnerReference},
+    object::{ManagedFields, Object, ObjectError, ObjectReader, OwnerReference},
     patch::{JsonPatch, MAX_COPY_BYTES, MAX_OPERATIONS, PatchError, diff_merge, json_patch, merge_patch},
     raw::raw_path,
     resource_version::ResourceVersion,

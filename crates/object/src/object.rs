@@ -1,7 +1,8 @@
 //! The compact object: one buffer of JSON and where in it the interesting parts stand.
 
 mod header;
-mod strip;
+mod reader;
+mod scan;
 
 use std::{borrow::Cow, fmt};
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use self::header::Header;
-pub use self::header::OwnerReference;
+pub use self::{header::OwnerReference, reader::ObjectReader};
 use crate::{GroupVersionKind, LabelSelector, ObjectKey, ResourceVersion, raw};
 
 /// One version of one object: its JSON text, unchanged, plus positions of what is asked for often.
@@ -66,23 +67,13 @@ pub enum ObjectError {
 impl Object {
     /// Takes a text over as it is, after checking that it is JSON.
     pub fn parse(bytes: Bytes) -> Result<Self, ObjectError> {
-        check_json(&bytes)?;
-        let header = Header::read(&bytes)?;
+        let header = Header::of(&bytes, &scan::scan_whole(&bytes)?)?;
         Ok(Self { bytes, header })
     }
 
-    /// Copies a text into a buffer of its own, with or without managed fields.
+    /// Copies a text into a buffer of its own, with or without managed fields. See [`ObjectReader`].
     pub fn parse_owned(text: &[u8], managed_fields: ManagedFields) -> Result<Self, ObjectError> {
-        check_json(text)?;
-        let owned = match managed_fields {
-            ManagedFields::Keep => text.to_vec(),
-            ManagedFields::Drop => strip::without_managed_fields(text),
-        };
-        let header = Header::read(&owned)?;
-        Ok(Self {
-            bytes: owned.into(),
-            header,
-        })
+        ObjectReader::new(managed_fields).read(text)
     }
 
     /// Makes an object from a tree.
@@ -214,13 +205,6 @@ impl Object {
             .and_then(|raw| std::str::from_utf8(raw).ok())
             .unwrap_or_default()
     }
-}
-
-fn check_json(text: &[u8]) -> Result<(), ObjectError> {
-    std::str::from_utf8(text).map_err(|error| ObjectError::NotJson(error.to_string()))?;
-    serde_json::from_slice::<serde::de::IgnoredAny>(text)
-        .map_err(|error| ObjectError::NotJson(error.to_string()))?;
-    Ok(())
 }
 
 impl PartialEq for Object {

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::ObjectError;
-use crate::raw::{Members, range_of, string_at};
+use super::scan::Parts;
+use crate::raw::{Members, string_at};
 
 /// Where something stands in the text. Empty at 0 if it is not there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,10 +28,17 @@ impl Span {
     }
 
     fn of(range: &Range<usize>) -> Self {
-        // Header::read has checked that positions fit.
+        // [`Header::of`] has checked that positions fit.
         Self {
             start: range.start as u32,
             end: range.end as u32,
+        }
+    }
+
+    fn shift(&mut self, from: u32, by: u32) {
+        if self.start >= from {
+            self.start -= by;
+            self.end -= by;
         }
     }
 }
@@ -51,52 +59,60 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Finds the parts of an object's text, which must be JSON.
-    pub(super) fn read(json: &[u8]) -> Result<Self, ObjectError> {
+    /// Notes where the parts of an object's text stand.
+    pub(super) fn of(json: &[u8], parts: &Parts) -> Result<Self, ObjectError> {
         if u32::try_from(json.len()).is_err() {
             return Err(ObjectError::TooLarge(json.len()));
         }
-        let whole = range_of(json, &[]).filter(|whole| json[whole.start] == b'{');
-        let whole = whole.ok_or(ObjectError::NotAnObject)?;
-        let mut header = Self::default();
-        for member in Members::new(json, whole.start) {
-            match &json[member.key] {
-                b"apiVersion" => header.api_version = plain(json, &member.value, "apiVersion")?,
-                b"kind" => header.kind = plain(json, &member.value, "kind")?,
-                b"metadata" => header.read_metadata(json, member.value.start)?,
-                _ => {}
-            }
-        }
-        Ok(header)
+        let metadata = &parts.metadata;
+        let span = |part: &Option<Range<usize>>| part.as_ref().map(Span::of).unwrap_or_default();
+        Ok(Self {
+            api_version: plain(json, &parts.api_version, "apiVersion")?,
+            kind: plain(json, &parts.kind, "kind")?,
+            namespace: plain(json, &metadata.namespace, "metadata.namespace")?,
+            name: plain(json, &metadata.name, "metadata.name")?,
+            uid: plain(json, &metadata.uid, "metadata.uid")?,
+            resource_version: plain(json, &metadata.resource_version, "metadata.resourceVersion")?,
+            labels: span(&metadata.labels),
+            owners: span(&metadata.owners),
+            finalizers: span(&metadata.finalizers),
+            generation: metadata
+                .generation
+                .clone()
+                .and_then(|at| std::str::from_utf8(&json[at]).ok()?.parse().ok())
+                .unwrap_or(0),
+            deleting: metadata
+                .deletion_timestamp
+                .clone()
+                .is_some_and(|at| &json[at] != b"null"),
+        })
     }
 
-    fn read_metadata(&mut self, json: &[u8], at: usize) -> Result<(), ObjectError> {
-        for member in Members::new(json, at) {
-            let value = member.value;
-            match &json[member.key] {
-                b"namespace" => self.namespace = plain(json, &value, "metadata.namespace")?,
-                b"name" => self.name = plain(json, &value, "metadata.name")?,
-                b"uid" => self.uid = plain(json, &value, "metadata.uid")?,
-                b"resourceVersion" => {
-                    self.resource_version = plain(json, &value, "metadata.resourceVersion")?;
-                }
-                b"labels" => self.labels = Span::of(&value),
-                b"ownerReferences" => self.owners = Span::of(&value),
-                b"finalizers" => self.finalizers = Span::of(&value),
-                b"generation" => {
-                    let text = std::str::from_utf8(&json[value]).unwrap_or_default();
-                    self.generation = text.parse().unwrap_or(0);
-                }
-                b"deletionTimestamp" => self.deleting = &json[value] != b"null",
-                _ => {}
-            }
+    /// Moves everything from a position on so many bytes towards the beginning.
+    pub(super) fn shift(&mut self, from: usize, by: usize) {
+        // Positions within a text fit, which [`Header::of`] has checked.
+        let (from, by) = (from as u32, by as u32);
+        for span in [
+            &mut self.api_version,
+            &mut self.kind,
+            &mut self.namespace,
+            &mut self.name,
+            &mut self.uid,
+            &mut self.resource_version,
+            &mut self.labels,
+            &mut self.owners,
+            &mut self.finalizers,
+        ] {
+            span.shift(from, by);
         }
-        Ok(())
     }
 }
 
 /// The inside of a string literal without escapes; null counts as empty.
-fn plain(json: &[u8], value: &Range<usize>, field: &'static str) -> Result<Span, ObjectError> {
+fn plain(json: &[u8], value: &Option<Range<usize>>, field: &'static str) -> Result<Span, ObjectError> {
+    let Some(value) = value else {
+        return Ok(Span::default());
+    };
     match &json[value.clone()] {
         b"null" => Ok(Span::default()),
         [b'"', inside @ .., b'"'] if !inside.contains(&b'\\') => {
