@@ -5,7 +5,7 @@ use std::{error::Error, fmt, pin::Pin, time::Duration};
 use bytes::Bytes;
 use futures_core::{future::BoxFuture, stream::Stream};
 
-use crate::{FieldSelector, LabelSelector, Object, ObjectKey, Op, ResourceVersion, Status};
+use crate::{FieldSelector, LabelSelector, Object, ObjectKey, Op, Reason, ResourceVersion, Status};
 
 #[doc = include_str!("docs/list_watch.md")]
 pub trait ListWatch: Send + Sync + fmt::Debug {
@@ -151,8 +151,107 @@ pub enum ListWatchError {
 }
 
 impl ListWatchError {
+    /// What the source said when it refused.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Refused(status) => Some(status),
+            _ => None,
+        }
+    }
+
     /// Whether the version asked for is no longer known, so that only a new list helps.
     pub fn is_expired(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 410)
+        self.status().is_some_and(|status| {
+            status.code == 410 || matches!(status.reason, Reason::Expired | Reason::Gone)
+        })
+    }
+
+    /// Whether the version asked for is newer than what the source has, as when one of several servers lags
+    /// behind. It may pass; if it does not, the source has another history.
+    pub fn is_too_large(&self) -> bool {
+        self.status().is_some_and(|status| {
+            status.has_cause("ResourceVersionTooLarge")
+                // Servers before 1.17 say it only in words.
+                || status.message.contains("Too large resource version")
+        })
+    }
+
+    /// Whether there is no such collection, or no longer.
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 404)
+    }
+
+    /// Whether the source is asked too much and the same request is welcome later, without a new list.
+    pub fn is_too_many_requests(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 429)
+    }
+
+    /// Whether a source that was asked for [`initial_events`](WatchRequest::initial_events) says by this that it has
+    /// no such thing: what servers answer that do not know the request, or whose storage cannot tell its progress.
+    pub fn means_no_initial_events(&self) -> bool {
+        match self {
+            Self::Unsupported(_) => true,
+            Self::Refused(status) => matches!(status.code, 400 | 422 | 500) && !self.is_too_large(),
+            Self::Unavailable(_) | Self::Malformed(_) => false,
+        }
+    }
+
+    /// How long the source asks to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.status()?.retry_after_seconds()?;
+        Some(Duration::from_secs(seconds.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Details;
+
+    fn refused(code: u16, reason: Reason) -> ListWatchError {
+        ListWatchError::Refused(Status::failure(code, reason, "no"))
+    }
+
+    #[test]
+    fn expired_is_known_by_code_or_reason() {
+        assert!(refused(410, Reason::Unknown).is_expired());
+        assert!(refused(0, Reason::Expired).is_expired());
+        assert!(refused(0, Reason::Gone).is_expired());
+        assert!(!refused(404, Reason::NotFound).is_expired());
+    }
+
+    #[test]
+    fn too_large_is_known_by_cause_or_words() {
+        let status = Status::failure(504, Reason::Timeout, "Too large resource version: 9, current: 5");
+        assert!(ListWatchError::Refused(status).is_too_large());
+        let status = Status::failure(504, Reason::Timeout, "x").with_cause("ResourceVersionTooLarge", "", "");
+        assert!(ListWatchError::Refused(status).is_too_large());
+        assert!(!refused(504, Reason::Timeout).is_too_large());
+    }
+
+    #[test]
+    fn servers_without_streaming_lists_are_told_from_those_in_trouble() {
+        for code in [400, 422, 500] {
+            assert!(refused(code, Reason::Unknown).means_no_initial_events(), "{code}");
+        }
+        assert!(ListWatchError::Unsupported("initial events").means_no_initial_events());
+        for code in [401, 403, 404, 410, 429, 503, 504] {
+            assert!(
+                !refused(code, Reason::Unknown).means_no_initial_events(),
+                "{code}"
+            );
+        }
+    }
+
+    #[test]
+    fn retry_after_is_what_the_details_say() {
+        let status = Status::failure(429, Reason::TooManyRequests, "x").with_details(Details {
+            retry_after_seconds: 3,
+            ..Details::default()
+        });
+        let error = ListWatchError::Refused(status);
+        assert!(error.is_too_many_requests());
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+        assert_eq!(refused(429, Reason::TooManyRequests).retry_after(), None);
     }
 }
