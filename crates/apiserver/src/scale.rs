@@ -6,7 +6,7 @@ use skopos_schema::{Replicas, Scale, ScalePathError};
 
 use crate::call::{Answer, Call};
 use crate::options::WriteOptions;
-use crate::present::Types;
+use crate::present::{self, Types};
 use crate::registry::Resource;
 use crate::state::Shared;
 use crate::versions;
@@ -25,7 +25,7 @@ pub(crate) fn get(shared: &Shared, call: &Call) -> Result<Answer, Status> {
 }
 
 pub(crate) async fn update(shared: &Shared, call: &Call, options: &WriteOptions) -> Result<Answer, Status> {
-    let wanted = call.decode_body(Types::Required)?.value;
+    let wanted = decode(call)?;
     let name = wanted.name();
     if name != call.target.name {
         return Err(Status::bad_request(format!(
@@ -34,6 +34,20 @@ pub(crate) async fn update(shared: &Shared, call: &Call, options: &WriteOptions)
         )));
     }
     write(shared, call, options, &|_| Ok(wanted.clone())).await
+}
+
+/// A scale is a built-in kind, whatever it scales: it has a protobuf form and may leave out what it is.
+fn decode(call: &Call) -> Result<Value, Status> {
+    let wanted = present::decode_body(&call.headers, &call.body, "Scale", Types::Optional)?.value;
+    let text = |field: &str| wanted.get(field).and_then(Value::as_str).unwrap_or("");
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if !["", "Scale"].contains(&kind) || !["", "autoscaling/v1"].contains(&api_version) {
+        let version = api_version.rsplit('/').next().unwrap_or("");
+        return Err(Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a Scale: it is no autoscaling/v1 Scale"
+        )));
+    }
+    Ok(wanted)
 }
 
 pub(crate) async fn patch(

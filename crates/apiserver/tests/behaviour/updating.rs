@@ -355,6 +355,21 @@ async fn scale_of_a_deployment_selects_as_the_deployment_does() {
     );
 }
 
+/// client-go sends scales as protobuf (see the Go client's tour); their type may be left out in JSON too.
+#[tokio::test]
+async fn a_scale_is_a_built_in_kind_whatever_it_scales() {
+    let server = Server::with_widgets().await;
+    server
+        .post(WIDGETS, widget("a", json!({"replicas": 1})))
+        .await
+        .ok();
+    let path = &format!("{WIDGETS}/a/scale");
+    let untyped = json!({"metadata": {"name": "a"}, "spec": {"replicas": 2}});
+    assert_eq!(server.put(path, &untyped).await.ok()["spec"]["replicas"], 2);
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    assert_eq!(server.put(path, &other).await.code, 400);
+}
+
 #[tokio::test]
 async fn identity_cannot_be_changed() {
     let server = Server::with_widgets().await;
