@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a command speaks on its terminal")]
 
 mod load;
+mod queue;
 mod shape;
 mod watchers;
 
@@ -37,6 +38,8 @@ enum Which {
         #[arg(long)]
         dir: PathBuf,
     },
+    /// Measure the work queue, and client-go's beside it.
+    Queue(queue::Args),
     /// Use a server that runs already.
     Given {
         /// Its kubeconfig.
@@ -52,6 +55,11 @@ async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let mut figures = Map::new();
     match &cli.server {
+        Which::Queue(args) => {
+            // It starts runtimes of its own, which a task of this one may not.
+            let args = args.clone();
+            return tokio::task::spawn_blocking(move || queue::run(&args)).await?;
+        }
         Which::Embedded { program, dir } => {
             let home = tempfile::tempdir_in(dir)?;
             let data = home.path().join("data");

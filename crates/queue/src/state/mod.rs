@@ -1,0 +1,406 @@
+//! The queue as a state machine: no clock, no runtime; chance comes from a seed.
+//!
+//! ```text
+//!            add            take             done
+//!   (nothing) ──► Ready ───────────► Running ─────► (nothing)
+//!      │            ▲                   │ │
+//!      │ later      │ due               │ │ failed for good, or too often
+//!      └────────► Waiting ◄─────────────┘ └────────► Dead ── add, put back ──► Waiting, Ready
+//!                           failed, requeue after
+//! ```
+//!
+//! [`State::settle`] is the one place that decides where a key goes that is neither running nor dead.
+
+mod entry;
+mod failure;
+mod limiter;
+mod ready;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+pub use self::failure::DeadLetter;
+pub(crate) use self::stats::{BOUNDS, Histogram, Snapshot, Waits};
+
+use self::entry::{Entry, Phase, Wish};
+use self::limiter::Limiter;
+use self::ready::{Place, Ready};
+use self::stats::Stats;
+use crate::config::{AddOptions, Config, Leftovers, Priority};
+use crate::list::List;
+use crate::moment::Moment;
+use crate::work::Outcome;
+
+/// All keys of one queue.
+#[derive(Debug)]
+pub(crate) struct State<K> {
+    config: Config<K>,
+    entries: Slab<Entry<K>>,
+    /// Slots of `entries` by the hash of their key.
+    index: HashTable<u32>,
+    ready: Ready,
+    /// The waiting keys, the earliest first.
+    timers: BTreeSet<(Moment, u32)>,
+    running: List,
+    n_running: usize,
+    dead: List,
+    n_dead: usize,
+    limiter: Option<Limiter>,
+    random: fastrand::Rng,
+    closed: Option<Leftovers>,
+    stats: Stats,
+}
+
+/// Answer to a worker that asks for a key.
+#[derive(Debug)]
+pub(crate) enum Taken<K> {
+    Key(Handed<K>),
+    /// Nothing now; look again at this time, if there is one.
+    Nothing(Option<Moment>),
+    /// Nothing any more.
+    Closed,
+}
+
+/// A key that was handed out.
+#[derive(Debug)]
+pub(crate) struct Handed<K> {
+    pub(crate) id: u32,
+    pub(crate) key: K,
+    pub(crate) priority: Priority,
+    pub(crate) failed_attempts: u32,
+    pub(crate) waited: Duration,
+}
+
+impl<K: Clone + Eq> State<K> {
+    pub(crate) fn new(config: Config<K>) -> Self {
+        Self {
+            entries: Slab::new(),
+            index: HashTable::new(),
+            ready: Ready::new(config.patience),
+            timers: BTreeSet::new(),
+            running: List::default(),
+            n_running: 0,
+            dead: List::default(),
+            n_dead: 0,
+            limiter: config.rate_limit.map(Limiter::new),
+            random: config
+                .seed
+                .map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed),
+            closed: None,
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// Asks for a run of `key`; false if the queue takes no more.
+    pub(crate) fn add(&mut self, key: K, hash: u64, options: AddOptions, now: Moment) -> bool {
+        if self.closed.is_some() {
+            self.stats.refused += 1;
+            return false;
+        }
+        let id = match self.find(hash, &key) {
+            Some(id) => id,
+            None => self.insert(key, hash, options.priority),
+        };
+        match self.entries[id as usize].phase {
+            Phase::Ready => {
+                self.stats.coalesced += 1;
+                self.raise(id, options.priority);
+                return true;
+            }
+            Phase::Running | Phase::Waiting(_) if self.entries[id as usize].wish.due().is_some() => {
+                self.stats.coalesced += 1;
+            }
+            _ => self.stats.adds += 1,
+        }
+        self.wish(id, options, now);
+        match self.entries[id as usize].phase {
+            Phase::Running => {}
+            Phase::Dead => self.revive(id, now),
+            _ => self.settle(id, now),
+        }
+        true
+    }
+
+    /// The next key for a worker.
+    pub(crate) fn take(&mut self, now: Moment) -> Taken<K> {
+        self.tick(now);
+        if self.ready.is_empty() {
+            return match self.closed {
+                // A running key may become ready once more.
+                Some(_) if self.n_running == 0 => Taken::Closed,
+                Some(Leftovers::LetGo) => Taken::Closed,
+                _ => Taken::Nothing(self.next_timer()),
+            };
+        }
+        if let Some(limiter) = &mut self.limiter {
+            let next = limiter.next(now);
+            if next > now {
+                return Taken::Nothing(Some(next));
+            }
+            limiter.spend();
+        }
+        let id = self
+            .ready
+            .pop(&mut self.entries)
+            .expect("not empty: checked above");
+        Taken::Key(self.hand_out(id, now))
+    }
+
+    /// A worker is through with the key in slot `id`.
+    pub(crate) fn finish(&mut self, id: u32, outcome: Outcome, now: Moment) {
+        let entry = &mut self.entries[id as usize];
+        if let Some(times) = &mut self.stats.times {
+            times.worked.record(now.since(entry.since));
+        }
+        entry.phase = Phase::Settling;
+        let again = entry.place.priority.min(Priority::Normal);
+        self.running.remove(&mut self.entries, id);
+        self.n_running -= 1;
+        let entry = &mut self.entries[id as usize];
+        match outcome {
+            Outcome::Done => entry.failures = None,
+            Outcome::RequeueAfter(delay) => {
+                entry.failures = None;
+                entry.wish.want(now.after(delay), again);
+            }
+            Outcome::Failed(error) => {
+                let exhausted = self.fail(id, error, now);
+                if exhausted && self.give_up(id, now) {
+                    return;
+                }
+                self.stats.retries += 1;
+            }
+            Outcome::Terminal(error) => {
+                self.fail(id, error, now);
+                if self.give_up(id, now) {
+                    return;
+                }
+            }
+        }
+        self.settle(id, now);
+    }
+
+    /// Makes ready what has become due.
+    pub(crate) fn tick(&mut self, now: Moment) {
+        while let Some((due, id)) = self.timers.first().copied()
+            && due <= now
+        {
+            self.settle(id, now);
+        }
+    }
+
+    /// When a worker should look next, if no key is added: at once if one is ready.
+    pub(crate) fn next_wake(&mut self, now: Moment) -> Option<Moment> {
+        if self.ready.is_empty() {
+            return self.next_timer();
+        }
+        match &mut self.limiter {
+            Some(limiter) => Some(limiter.next(now)),
+            None => Some(now),
+        }
+    }
+
+    /// How many keys may be handed out now, the rate limit aside.
+    pub(crate) fn n_ready(&self) -> usize {
+        Priority::ALL.iter().map(|level| self.ready.len(*level)).sum()
+    }
+
+    pub(crate) fn n_running(&self) -> usize {
+        self.n_running
+    }
+
+    pub(crate) fn n_waiting(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Takes no more adds, and lets go of what will not be handed out; tells how many keys that were.
+    pub(crate) fn close(&mut self, leftovers: Leftovers) -> usize {
+        // Closing twice can only become stricter.
+        self.closed = match self.closed {
+            Some(Leftovers::LetGo) => Some(Leftovers::LetGo),
+            _ => Some(leftovers),
+        };
+        let mut n_gone = self.timers.len();
+        for (_, id) in std::mem::take(&mut self.timers) {
+            self.entries[id as usize].phase = Phase::Settling;
+            self.remove(id);
+        }
+        if leftovers == Leftovers::LetGo {
+            while let Some(id) = self.ready.pop(&mut self.entries) {
+                self.remove(id);
+                n_gone += 1;
+            }
+        }
+        n_gone
+    }
+
+    /// Whether nothing runs and nothing will be handed out.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.closed.is_some() && self.n_running == 0 && self.ready.is_empty()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    /// Starts to keep the times that metrics show.
+    pub(crate) fn observe(&mut self) {
+        self.stats.times.get_or_insert_default();
+    }
+
+    pub(crate) fn count_abandoned(&mut self) {
+        self.stats.abandoned += 1;
+    }
+
+    pub(crate) fn snapshot(&mut self, now: Moment) -> Snapshot {
+        let running = self.running.items(&mut self.entries);
+        let run_times = running
+            .iter()
+            .map(|id| now.since(self.entries[*id as usize].since));
+        let longest_running = run_times.clone().max().unwrap_or_default();
+        let ready = self.ready.firsts();
+        let waits = ready.map(|id| now.since(self.entries[id as usize].since));
+        Snapshot {
+            name: self.config.name.clone(),
+            stats: self.stats.clone(),
+            depth: Priority::ALL.map(|level| self.ready.len(level)),
+            delayed: self.timers.len(),
+            running: self.n_running,
+            dead_letters: self.n_dead,
+            tenants: self.ready.n_tenants(),
+            oldest: waits.max().unwrap_or_default(),
+            unfinished: run_times.sum(),
+            longest_running,
+        }
+    }
+
+    fn next_timer(&self) -> Option<Moment> {
+        self.timers.first().map(|(due, _)| *due)
+    }
+
+    fn find(&self, hash: u64, key: &K) -> Option<u32> {
+        let same = |id: &u32| self.entries[*id as usize].key == *key;
+        self.index.find(hash, same).copied()
+    }
+
+    fn insert(&mut self, key: K, hash: u64, priority: Priority) -> u32 {
+        let tenant = self.ready.enter((self.config.tenant)(&key));
+        let entries = &mut self.entries;
+        let id = entries.insert(Entry {
+            key,
+            hash,
+            place: Place { tenant, priority },
+            phase: Phase::Settling,
+            links: Default::default(),
+            since: Moment::default(),
+            wish: Wish::default(),
+            failures: None,
+            ahead_of_retry: false,
+        });
+        let id = u32::try_from(id).expect("fewer keys than 2^32");
+        self.index
+            .insert_unique(hash, id, |id| entries[*id as usize].hash);
+        id
+    }
+
+    /// Forgets a key that is in no list and has no timer.
+    fn remove(&mut self, id: u32) -> Entry<K> {
+        let entry = self.entries.remove(id as usize);
+        if let Ok(slot) = self.index.find_entry(entry.hash, |slot| *slot == id) {
+            slot.remove();
+        }
+        self.ready.leave(entry.place.tenant);
+        entry
+    }
+
+    /// Notes what an add asks for.
+    fn wish(&mut self, id: u32, options: AddOptions, now: Moment) {
+        let wish = &mut self.entries[id as usize].wish;
+        match (options.after, self.config.debounce) {
+            (Some(delay), _) => wish.want(now.after(delay), options.priority),
+            (None, Some(debounce)) => wish.want_when_quiet(debounce, now, options.priority),
+            (None, None) => wish.want(now, options.priority),
+        }
+    }
+
+    /// Decides where a key goes: ready, waiting, or away.
+    fn settle(&mut self, id: u32, now: Moment) {
+        let entry = &mut self.entries[id as usize];
+        if let Phase::Waiting(due) = entry.phase {
+            self.timers.remove(&(due, id));
+            entry.phase = Phase::Settling;
+        }
+        let due = match &entry.failures {
+            Some(failures) => Some(failures.due(entry.wish.due(), self.config.change_spacing)),
+            None => entry.wish.due(),
+        };
+        match due {
+            Some(due) if due <= now => self.make_ready(id, now),
+            Some(due) if self.closed.is_none() => {
+                entry.phase = Phase::Waiting(due);
+                self.timers.insert((due, id));
+            }
+            _ => {
+                self.remove(id);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, id: u32, now: Moment) {
+        let entry = &mut self.entries[id as usize];
+        let wish = std::mem::take(&mut entry.wish);
+        let retry = entry.place.priority.min(Priority::Normal);
+        entry.place.priority = wish.priority().unwrap_or(retry);
+        entry.phase = Phase::Ready;
+        entry.since = now;
+        let place = entry.place;
+        if self.closed == Some(Leftovers::LetGo) {
+            entry.phase = Phase::Settling;
+            self.remove(id);
+            return;
+        }
+        self.ready.push(&mut self.entries, id, place);
+    }
+
+    /// Moves a ready key to the end of the line of a higher priority.
+    fn raise(&mut self, id: u32, priority: Priority) {
+        let place = self.entries[id as usize].place;
+        if priority <= place.priority {
+            return;
+        }
+        self.ready.remove(&mut self.entries, id, place);
+        let place = Place { priority, ..place };
+        self.entries[id as usize].place = place;
+        self.ready.push(&mut self.entries, id, place);
+    }
+
+    fn hand_out(&mut self, id: u32, now: Moment) -> Handed<K> {
+        self.running.push_back(&mut self.entries, id);
+        self.n_running += 1;
+        self.stats.handed_out += 1;
+        let entry = &mut self.entries[id as usize];
+        let waited = now.since(entry.since);
+        if let Some(times) = &mut self.stats.times {
+            times.handed_out(self.ready.tenant_name(entry.place.tenant), waited);
+        }
+        entry.phase = Phase::Running;
+        entry.since = now;
+        let failures = entry.failures.as_deref();
+        entry.ahead_of_retry =
+            failures.is_some_and(|failures| failures.retry_at != Moment::NEVER && now < failures.retry_at);
+        Handed {
+            id,
+            key: entry.key.clone(),
+            priority: entry.place.priority,
+            failed_attempts: failures.map_or(0, |failures| failures.attempts),
+            waited,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The keys that may be handed out now: levels of priority, in each a ring of tenants, of each a line of keys.
+//!
+//! Handing out one key per turn makes deficit round robin plain round robin: every key costs the same.
+//! Ageing is counted in turns, not seconds. Promoting what has waited for some seconds would, when a large
+//! initial list drains slowly, lift all of it above the changes that came later; a share of the turns keeps
+//! both moving at any speed.
+
+use std::hash::{BuildHasher, RandomState};
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::config::Priority;
+use crate::list::{Arena, Links, List};
+
+const LEVELS: usize = Priority::ALL.len();
+
+/// Keys in the order they are handed out.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    levels: [Level; LEVELS],
+    tenants: Slab<Tenant>,
+    names: HashTable<u32>,
+    hasher: RandomState,
+    patience: u32,
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    /// The tenants that have keys here; the first is next.
+    ring: List,
+    n_keys: usize,
+    /// How often this level had keys and another was served, since it was served last.
+    passed_over: u32,
+}
+
+#[derive(Debug)]
+struct Tenant {
+    name: Box<str>,
+    hash: u64,
+    /// Entries of this tenant, ready or not; the tenant goes with the last of them.
+    n_entries: usize,
+    lines: [List; LEVELS],
+    rings: [Links; LEVELS],
+}
+
+struct Ring<'a> {
+    tenants: &'a mut Slab<Tenant>,
+    level: usize,
+}
+
+impl Arena for Ring<'_> {
+    fn links(&mut self, id: u32) -> &mut Links {
+        &mut self.tenants[id as usize].rings[self.level]
+    }
+}
+
+/// A place in the order: whose key, and of which priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) tenant: u32,
+    pub(crate) priority: Priority,
+}
+
+impl Ready {
+    pub(crate) fn new(patience: u32) -> Self {
+        Self {
+            levels: Default::default(),
+            tenants: Slab::new(),
+            names: HashTable::new(),
+            hasher: RandomState::new(),
+            patience,
+        }
+    }
+
+    /// The tenant of this name, with one entry more.
+    pub(crate) fn enter(&mut self, name: &str) -> u32 {
+        let hash = self.hasher.hash_one(name);
+        let tenants = &mut self.tenants;
+        let found = self.names.find(hash, |id| &*tenants[*id as usize].name == name);
+        if let Some(id) = found {
+            tenants[*id as usize].n_entries += 1;
+            return *id;
+        }
+        let id = tenants.insert(Tenant {
+            name: name.into(),
+            hash,
+            n_entries: 1,
+            lines: Default::default(),
+            rings: Default::default(),
+        });
+        let id = u32::try_from(id).expect("fewer tenants than 2^32");
+        self.names
+            .insert_unique(hash, id, |id| tenants[*id as usize].hash);
+        id
+    }
+
+    /// One entry of the tenant is gone.
+    pub(crate) fn leave(&mut self, tenant: u32) {
+        let entry = &mut self.tenants[tenant as usize];
+        entry.n_entries -= 1;
+        if entry.n_entries > 0 {
+            return;
+        }
+        let hash = entry.hash;
+        self.tenants.remove(tenant as usize);
+        if let Ok(name) = self.names.find_entry(hash, |id| *id == tenant) {
+            name.remove();
+        }
+    }
+
+    pub(crate) fn tenant_name(&self, tenant: u32) -> &str {
+        &self.tenants[tenant as usize].name
+    }
+
+    pub(crate) fn n_tenants(&self) -> usize {
+        self.tenants.len()
+    }
+
+    pub(crate) fn len(&self, priority: Priority) -> usize {
+        self.levels[priority.index()].n_keys
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels.iter().all(|level| level.n_keys == 0)
+    }
+
+    /// The first key of every line: the longest waiting of each.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = u32> {
+        let lines = self.tenants.iter().flat_map(|(_, tenant)| &tenant.lines);
+        lines.filter_map(List::first)
+    }
+
+    /// Puts a key at the end of its line.
+    pub(crate) fn push(&mut self, entries: &mut impl Arena, id: u32, place: Place) {
+        let at = place.priority.index();
+        let level = &mut self.levels[at];
+        if level.n_keys == 0 {
+            level.passed_over = 0;
+        }
+        level.n_keys += 1;
+        let line = &mut self.tenants[place.tenant as usize].lines[at];
+        let was_empty = line.is_empty();
+        line.push_back(entries, id);
+        if was_empty {
+            let mut ring = Ring {
+                tenants: &mut self.tenants,
+                level: at,
+            };
+            level.ring.push_back(&mut ring, place.tenant);
+        }
+    }
+
+    /// Takes a key out of its line, wherever in it.
+    pub(crate) fn remove(&mut self, entries: &mut impl Arena, id: u32, place: Place) {
+        let at = place.priority.index();
+        let level = &mut self.levels[at];
+        level.n_keys -= 1;
+        let line = &mut self.tenants[place.tenant as usize].lines[at];
+        line.remove(entries, id);
+        if line.is_empty() {
+            let mut ring = Ring {
+                tenants: &mut self.tenants,
+                level: at,
+            };
+            level.ring.remove(&mut ring, place.tenant);
+        }
+    }
+
+    /// Takes the next key.
+    pub(crate) fn pop(&mut self, entries: &mut impl Arena) -> Option<u32> {
+        let at = self.next_level()?;
+        for (other, level) in self.levels.iter_mut().enumerate() {
+            if other == at || level.n_keys == 0 {
+                level.passed_over = 0;
+            } else {
+                level.passed_over = level.passed_over.saturating_add(1);
+            }
+        }
+        let level = &mut self.levels[at];
+        let tenant = level.ring.first()?;
+        let line = &mut self.tenants[tenant as usize].lines[at];
+        let id = line.first()?;
+        line.remove(entries, id);
+        level.n_keys -= 1;
+        let more = !line.is_empty();
+        let mut ring = Ring {
+            tenants: &mut self.tenants,
+            level: at,
+        };
+        level.ring.remove(&mut ring, tenant);
+        if more {
+            level.ring.push_back(&mut ring, tenant);
+        }
+        Some(id)
+    }
+
+    /// The highest level with keys, unless a lower one has been passed over too often.
+    fn next_level(&self) -> Option<usize> {
+        let waiting = |at: &usize| self.levels[*at].n_keys > 0;
+        let highest = (0..LEVELS).rev().find(waiting)?;
+        let impatient = (0..highest).find(|at| waiting(at) && self.levels[*at].passed_over >= self.patience);
+        Some(impatient.unwrap_or(highest))
+    }
+}

@@ -1,0 +1,241 @@
+//! One behaviour each; the numbers are those of the checklist of queue semantics.
+
+use std::time::Duration;
+
+use super::{Bench, config};
+use crate::config::{Backoff, Config, Debounce, Priority, RateLimit};
+use crate::work::Outcome;
+
+fn bench() -> Bench {
+    Bench::new(config())
+}
+
+/// Point 35.
+#[test]
+fn a_key_added_while_running_runs_once_more_and_never_twice_at_once() {
+    let mut bench = bench();
+    bench.add(1);
+    let (_, id) = bench.take().unwrap();
+    bench.add(1);
+    bench.add(1);
+    assert_eq!(bench.take(), None);
+    bench.finish(id, Outcome::Done);
+    assert_eq!([bench.done(), bench.done()], [Some(1), None]);
+}
+
+/// Point 36.
+#[test]
+fn the_earliest_delay_wins_and_an_immediate_add_absorbs_it() {
+    let mut bench = bench();
+    bench.add_as(1, Priority::High, Some(500));
+    bench.add_as(1, Priority::High, Some(100));
+    bench.add_as(1, Priority::High, Some(900));
+    bench.pass(100);
+    assert_eq!(bench.done(), Some(1));
+    bench.add_as(1, Priority::High, Some(500));
+    bench.add(1);
+    assert_eq!(bench.done(), Some(1));
+    bench.pass(10_000);
+    assert_eq!(bench.take(), None);
+}
+
+/// Point 37.
+#[test]
+fn a_change_of_a_failing_key_runs_soon_without_burning_an_attempt() {
+    let mut bench = Bench::new(Config {
+        max_attempts: Some(3),
+        backoff: Backoff {
+            first: Duration::from_secs(100),
+            ..Backoff::default()
+        },
+        ..config()
+    });
+    bench.add(1);
+    bench.fail();
+    for _ in 0..10 {
+        bench.add(1);
+        bench.pass(999);
+        assert_eq!(bench.take(), None);
+        bench.pass(1);
+        assert_eq!(bench.fail(), Some(1));
+    }
+    bench.pass(100_000);
+    assert_eq!(bench.fail(), Some(1));
+    let now = bench.moment();
+    assert!(bench.state.dead_letters(now).is_empty());
+    bench.pass(200_000);
+    assert_eq!(bench.fail(), Some(1));
+    let now = bench.moment();
+    assert_eq!(bench.state.dead_letters(now)[0].attempts, 3);
+}
+
+#[test]
+fn a_poison_key_that_keeps_changing_runs_once_a_second() {
+    let mut bench = Bench::new(Config {
+        change_spacing: Duration::from_secs(1),
+        max_attempts: Some(100),
+        ..config()
+    });
+    bench.add(1);
+    let mut n_runs = 0;
+    for _ in 0..100_000 {
+        n_runs += u32::from(bench.fail().is_some());
+        bench.add(1);
+        bench.pass(1);
+    }
+    // A hundred seconds, and the quick retries of the first second.
+    assert!((90..=120).contains(&n_runs), "{n_runs} runs");
+}
+
+#[test]
+fn success_forgets_failures() {
+    let mut bench = Bench::new(Config {
+        max_attempts: Some(2),
+        ..config()
+    });
+    for _ in 0..10 {
+        bench.add(1);
+        bench.fail();
+        bench.pass(10);
+        assert_eq!(bench.done(), Some(1));
+    }
+    let now = bench.moment();
+    assert!(bench.state.dead_letters(now).is_empty());
+}
+
+#[test]
+fn exhausted_and_terminal_keys_are_dead_until_changed_put_back_or_discarded() {
+    let mut bench = Bench::new(Config {
+        max_attempts: Some(2),
+        max_dead_letters: 2,
+        ..config()
+    });
+    bench.add(1);
+    bench.fail();
+    bench.pass(10);
+    bench.fail();
+    bench.add(2);
+    bench.run(Outcome::Terminal("never".to_owned()));
+    let now = bench.moment();
+    let dead = bench.state.dead_letters(now);
+    let seen: Vec<_> = dead
+        .iter()
+        .map(|dead| (dead.key, dead.attempts, dead.error.as_str()))
+        .collect();
+    assert_eq!(seen, [(1, 2, "broken"), (2, 1, "never")]);
+    // No room: retried at the longest backoff.
+    bench.add(3);
+    bench.run(Outcome::Terminal("never".to_owned()));
+    bench.pass(1_000_000);
+    assert_eq!(bench.done(), Some(3));
+    // A change revives, putting back too, discarding forgets.
+    bench.add(1);
+    assert_eq!(bench.done(), Some(1));
+    let now = bench.moment();
+    assert!(bench.state.put_back(super::hash(2), &2, now));
+    assert_eq!(bench.run(Outcome::Terminal("still".to_owned())), Some(2));
+    assert!(bench.state.discard(super::hash(2), &2, now).is_some());
+    assert!(bench.state.dead_letters(now).is_empty());
+    assert_eq!(bench.state.entries.len(), 0);
+}
+
+/// Point 38.
+#[test]
+fn raising_the_priority_moves_a_key_and_low_ones_are_not_starved() {
+    let mut bench = bench();
+    bench.add_as(1, Priority::Low, None);
+    bench.add_as(2, Priority::Low, None);
+    bench.add(2);
+    assert_eq!(bench.done(), Some(2));
+    let mut turns = 0;
+    loop {
+        bench.add(100 + turns % 2);
+        turns += 1;
+        if bench.done() == Some(1) {
+            break;
+        }
+    }
+    assert!(turns <= 8, "after {turns} turns");
+}
+
+#[test]
+fn a_tenant_with_ten_thousand_keys_delays_another_by_one() {
+    let mut bench = Bench::new(Config {
+        tenant: |key| if *key == 0 { "small" } else { "large" },
+        ..config()
+    });
+    for key in 1..=10_000 {
+        bench.add(key);
+    }
+    bench.add(0);
+    assert_eq!([bench.done(), bench.done()], [Some(1), Some(0)]);
+}
+
+/// Point 39.
+#[test]
+fn debounce_waits_for_quiet_but_not_for_ever() {
+    let mut bench = Bench::new(Config {
+        debounce: Some(Debounce {
+            quiet: Duration::from_millis(50),
+            max_wait: Duration::from_millis(200),
+        }),
+        ..config()
+    });
+    let mut waited = 0;
+    while bench.take().is_none() {
+        bench.add(1);
+        bench.pass(10);
+        waited += 10;
+    }
+    assert_eq!(waited, 200);
+}
+
+#[test]
+fn the_rate_limit_bounds_what_is_handed_out() {
+    let mut bench = Bench::new(Config {
+        rate_limit: Some(RateLimit {
+            per_second: 100.0,
+            burst: 10,
+        }),
+        ..config()
+    });
+    for key in 0..1000 {
+        bench.add(key);
+    }
+    let mut n_taken = 0;
+    for _ in 0..1000 {
+        while bench.done().is_some() {
+            n_taken += 1;
+        }
+        bench.pass(1);
+    }
+    assert!((105..=111).contains(&n_taken), "{n_taken}");
+}
+
+#[test]
+fn poison_among_ten_thousand_keys_delays_no_other() {
+    let mut bench = bench();
+    for key in 0..10_000 {
+        bench.add_as(key, Priority::Low, None);
+    }
+    let (mut n_good, mut n_runs) = (0, 0);
+    while n_good < 9_900 {
+        let Some((key, id)) = bench.take() else {
+            bench.pass(1);
+            continue;
+        };
+        n_runs += 1;
+        let poison = key % 100 == 0;
+        n_good += u32::from(!poison);
+        let outcome = if poison {
+            Outcome::Failed("poison".to_owned())
+        } else {
+            Outcome::Done
+        };
+        bench.finish(id, outcome);
+        if n_runs % 10 == 0 {
+            bench.pass(1);
+        }
+    }
+    assert!(n_runs < 11_500, "{n_runs} runs for 9,900 good keys");
+}
