@@ -1,0 +1,5 @@
+//! Shared informers.
+
+/// Keeps an informer running.
+#[derive(Debug)]
+pub(crate) struct Lease;

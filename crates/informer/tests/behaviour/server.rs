@@ -1,0 +1,305 @@
+//! A small source with a history, and faults to order.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex},
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture, stream};
+use serde_json::json;
+use skopos_object::{
+    ListEnd, ListItem, ListRequest, ListStream, ListWatch, ListWatchError, Object, Status, WatchEvent,
+    WatchRequest, WatchStream,
+};
+use tokio::sync::watch;
+
+/// One collection in memory.
+#[derive(Clone, Debug)]
+pub struct Server(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Mutex<State>,
+    /// Moves with every write, and when streams are cut.
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+pub struct State {
+    pub objects: BTreeMap<String, Object>,
+    pub history: Vec<(u64, WatchEvent)>,
+    pub revision: u64,
+    /// Watches from before this version get a 410.
+    pub compacted: u64,
+    pub requests: Vec<Asked>,
+    /// What the next requests are answered with instead.
+    pub list_faults: VecDeque<Fault>,
+    pub watch_faults: VecDeque<Fault>,
+    /// No request is answered while this is set.
+    pub away: bool,
+    pub initial_events: bool,
+    epoch: u64,
+    uids: u64,
+    /// Sends bookmarks when asked to.
+    pub bookmark: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    List(ListRequest),
+    Watch(WatchRequest),
+}
+
+#[derive(Debug)]
+pub enum Fault {
+    Refuse(ListWatchError),
+    /// These things, then the end of the stream.
+    Items(Vec<ListItem>),
+    Events(Vec<WatchEvent>),
+    /// An answer that says nothing more.
+    Stall,
+}
+
+pub fn refused(status: Status) -> Fault {
+    Fault::Refuse(ListWatchError::Refused(status))
+}
+
+pub fn away() -> ListWatchError {
+    ListWatchError::Unavailable("connection refused".into())
+}
+
+impl Server {
+    pub fn new() -> Self {
+        let state = State {
+            initial_events: true,
+            revision: 10,
+            ..State::default()
+        };
+        Self(Arc::new(Inner {
+            state: Mutex::new(state),
+            changed: watch::Sender::new(0),
+        }))
+    }
+
+    pub fn source(&self) -> Arc<dyn ListWatch> {
+        Arc::new(self.clone())
+    }
+
+    pub fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        let result = f(&mut self.0.state.lock().unwrap());
+        self.0.changed.send_modify(|n| *n += 1);
+        result
+    }
+
+    pub fn put(&self, name: &str, spec: u64) -> u64 {
+        self.with(|state| {
+            state.revision += 1;
+            let known = state.objects.get(name).map(|object| object.uid().to_owned());
+            let is_new = known.is_none();
+            let uid = known.unwrap_or_else(|| {
+                state.uids += 1;
+                format!("uid-{}", state.uids)
+            });
+            let object = object(name, &uid, state.revision, spec);
+            state.objects.insert(name.to_owned(), object.clone());
+            let event = if is_new {
+                WatchEvent::Added(object)
+            } else {
+                WatchEvent::Modified(object)
+            };
+            state.history.push((state.revision, event));
+            state.revision
+        })
+    }
+
+    pub fn delete(&self, name: &str) -> u64 {
+        self.with(|state| {
+            let Some(last) = state.objects.remove(name) else {
+                return state.revision;
+            };
+            state.revision += 1;
+            let spec = last.get(&["spec", "n"]).unwrap().as_u64().unwrap();
+            let last = object(name, last.uid(), state.revision, spec);
+            state.history.push((state.revision, WatchEvent::Deleted(last)));
+            state.revision
+        })
+    }
+
+    pub fn compact(&self) {
+        self.with(|state| {
+            state.compacted = state.revision;
+            state.history.clear();
+        });
+    }
+
+    /// Ends all watches.
+    pub fn cut(&self) {
+        self.with(|state| state.epoch += 1);
+    }
+
+    /// Sends a bookmark of the present version to those who watch.
+    pub fn bookmark(&self) {
+        self.with(|state| {
+            state.revision += 1;
+            let event = WatchEvent::Bookmark {
+                resource_version: state.revision.into(),
+                initial_events_end: false,
+            };
+            state.history.push((state.revision, event));
+        });
+    }
+
+    pub fn lists(&self) -> Vec<ListRequest> {
+        let pick = |asked: &Asked| match asked {
+            Asked::List(request) => Some(request.clone()),
+            Asked::Watch(_) => None,
+        };
+        self.with(|state| state.requests.iter().filter_map(pick).collect())
+    }
+
+    pub fn watches(&self) -> Vec<WatchRequest> {
+        let pick = |asked: &Asked| match asked {
+            Asked::Watch(request) => Some(request.clone()),
+            Asked::List(_) => None,
+        };
+        self.with(|state| state.requests.iter().filter_map(pick).collect())
+    }
+
+    fn answer_list(&self, request: ListRequest) -> Result<ListStream, ListWatchError> {
+        let mut state = self.0.state.lock().unwrap();
+        state.requests.push(Asked::List(request.clone()));
+        if state.away {
+            return Err(away());
+        }
+        match state.list_faults.pop_front() {
+            None => {}
+            Some(Fault::Refuse(error)) => return Err(error),
+            Some(Fault::Items(items)) => return Ok(Box::pin(stream::iter(items.into_iter().map(Ok)))),
+            Some(_) => return Ok(Box::pin(stream::pending())),
+        }
+        let after = request.continue_token.unwrap_or_default();
+        let mut left = state
+            .objects
+            .range(after.clone()..)
+            .filter(|(name, _)| **name > after);
+        let limit = request.limit.unwrap_or(usize::MAX);
+        let page: Vec<_> = left
+            .by_ref()
+            .take(limit)
+            .map(|(_, object)| object.clone())
+            .collect();
+        let more = left.next().is_some();
+        let token = page
+            .last()
+            .map(|object| object.name().to_owned())
+            .filter(|_| more);
+        let end = ListEnd {
+            resource_version: state.revision.into(),
+            continue_token: token,
+            remaining: None,
+        };
+        let items = page.into_iter().map(ListItem::Object).chain([ListItem::End(end)]);
+        Ok(Box::pin(stream::iter(items.map(Ok).collect::<Vec<_>>())))
+    }
+
+    fn answer_watch(&self, request: WatchRequest) -> Result<WatchStream, ListWatchError> {
+        let mut state = self.0.state.lock().unwrap();
+        state.requests.push(Asked::Watch(request.clone()));
+        if state.away {
+            return Err(away());
+        }
+        match state.watch_faults.pop_front() {
+            None => {}
+            Some(Fault::Refuse(error)) => return Err(error),
+            Some(Fault::Events(events)) => return Ok(Box::pin(stream::iter(events.into_iter().map(Ok)))),
+            Some(_) => return Ok(Box::pin(stream::pending())),
+        }
+        if request.initial_events && !state.initial_events {
+            return Err(ListWatchError::Unsupported("initial events"));
+        }
+        let mut first = VecDeque::new();
+        let mut from = request.from.as_str().parse().unwrap_or(0);
+        if request.initial_events {
+            first.extend(state.objects.values().cloned().map(WatchEvent::Added));
+            first.push_back(WatchEvent::Bookmark {
+                resource_version: state.revision.into(),
+                initial_events_end: true,
+            });
+            from = state.revision;
+        } else if from < state.compacted {
+            return Err(ListWatchError::Refused(Status::expired(
+                "too old resource version",
+            )));
+        }
+        let cursor = Cursor {
+            server: self.clone(),
+            changed: self.0.changed.subscribe(),
+            first,
+            from,
+            epoch: state.epoch,
+        };
+        Ok(Box::pin(stream::unfold(cursor, async |mut cursor| {
+            let event = cursor.next().await?;
+            Some((event, cursor))
+        })))
+    }
+}
+
+struct Cursor {
+    server: Server,
+    changed: watch::Receiver<u64>,
+    first: VecDeque<WatchEvent>,
+    from: u64,
+    epoch: u64,
+}
+
+impl Cursor {
+    async fn next(&mut self) -> Option<Result<WatchEvent, ListWatchError>> {
+        loop {
+            self.changed.mark_unchanged();
+            {
+                let state = self.server.0.state.lock().unwrap();
+                if state.epoch != self.epoch {
+                    return None;
+                }
+                if let Some(event) = self.first.pop_front() {
+                    return Some(Ok(event));
+                }
+                if self.from < state.compacted {
+                    return Some(Err(ListWatchError::Refused(Status::expired("compacted"))));
+                }
+                let start = state
+                    .history
+                    .partition_point(|(revision, _)| *revision <= self.from);
+                if let Some((revision, event)) = state.history.get(start) {
+                    self.from = *revision;
+                    return Some(Ok(event.clone()));
+                }
+            }
+            self.changed.changed().await.ok()?;
+        }
+    }
+}
+
+impl ListWatch for Server {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListStream, ListWatchError>> {
+        async move { self.answer_list(request) }.boxed()
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
+        async move { self.answer_watch(request) }.boxed()
+    }
+}
+
+pub fn object(name: &str, uid: &str, version: u64, n: u64) -> Object {
+    let value = json!({
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+            "labels": {"parity": if n.is_multiple_of(2) { "even" } else { "odd" }},
+        },
+        "spec": {"n": n},
+    });
+    Object::from_value(&value).unwrap()
+}
