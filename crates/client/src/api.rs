@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
+use skopos_object::{Content, ManagedFields, ObjectReader};
 
 use crate::list::{ListParams, ListStream};
 use crate::resource::Resource;
@@ -17,6 +18,7 @@ pub struct Api {
     client: Client,
     resource: Resource,
     namespace: Option<String>,
+    content: Content,
 }
 
 /// A change to be made to an object.
@@ -81,6 +83,7 @@ impl Api {
             client: client.clone(),
             resource: resource.clone(),
             namespace: None,
+            content: Content::default(),
         }
     }
 
@@ -91,6 +94,7 @@ impl Api {
             client: client.clone(),
             resource: resource.clone(),
             namespace,
+            content: Content::default(),
         }
     }
 
@@ -101,6 +105,13 @@ impl Api {
             client: client.clone(),
             ..self.clone()
         }
+    }
+
+    /// Lists and watches with more or less of each object. By default all but the managed fields is read.
+    #[must_use]
+    pub fn with_content(mut self, content: Content) -> Self {
+        self.content = content;
+        self
     }
 
     /// Returns the resource.
@@ -214,6 +225,29 @@ impl Api {
             .query_if("fieldSelector", &of.field_selector)
             .body(JSON, params.to_json());
         self.client.call(&call).await
+    }
+
+    /// How objects of lists and watches are read.
+    pub(crate) fn reader(&self) -> ObjectReader {
+        let kind = self.resource.gvk();
+        match self.content {
+            Content::Full(managed_fields) => ObjectReader::new(managed_fields).with_kind_if_missing(&kind),
+            Content::Metadata => ObjectReader::new(ManagedFields::Drop).with_kind(&kind),
+        }
+    }
+
+    pub(crate) fn list_media_type(&self) -> &'static str {
+        match self.content {
+            Content::Full(_) => JSON,
+            Content::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        }
+    }
+
+    pub(crate) fn object_media_type(&self) -> &'static str {
+        match self.content {
+            Content::Full(_) => JSON,
+            Content::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        }
     }
 
     fn object(&self, name: &str, subresource: Option<&str>) -> String {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, Response, header};
-use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::Value;
 use skopos_object::{Reason, Status};
 
 use crate::Error;
+use crate::body::Chunks;
 use crate::resource::escape;
 
 /// A handle on one API server. Cheap to clone.
@@ -132,6 +132,14 @@ pub struct Answer {
     pub warnings: Vec<String>,
 }
 
+/// An answer whose body is still to be read.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    code: u16,
+    headers: HeaderMap,
+    pub(crate) chunks: Chunks,
+}
+
 impl Client {
     /// Wraps a [`kube::Client`]; `server` is what messages call it.
     ///
@@ -161,10 +169,10 @@ impl Client {
     /// Sends a request and reads its answer whole.
     pub async fn call(&self, call: &Call) -> Result<Answer, Error> {
         let work = async {
-            let response = self.open(call).await?;
-            let code = response.status().as_u16();
-            let warnings = warnings(response.headers());
-            let bytes = read(call, response.into_body(), MAX_ANSWER_BYTES).await?;
+            let opened = self.open(call).await?;
+            let code = opened.code;
+            let warnings = warnings(&opened.headers);
+            let bytes = read(call, opened.chunks, MAX_ANSWER_BYTES).await?;
             let value = serde_json::from_slice(&bytes).map_err(|error| Error::Unexpected {
                 request: call.describe(),
                 detail: error.to_string(),
@@ -185,7 +193,7 @@ impl Client {
     }
 
     /// Sends a request and returns its answer unread, once the server has accepted it.
-    pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, Error> {
+    pub(crate) async fn open(&self, call: &Call) -> Result<Opened, Error> {
         let response = self
             .kube
             .send(call.request()?)
@@ -194,46 +202,74 @@ impl Client {
                 server: self.server.to_string(),
                 source: source.into(),
             })?;
-        if response.status().is_success() {
-            return Ok(response);
+        let opened = Opened::new(response);
+        if (200..300).contains(&opened.code) {
+            return Ok(opened);
         }
-        Err(self.refusal(call, response).await)
-    }
-
-    async fn refusal(&self, call: &Call, response: Response<Body>) -> Error {
-        const MAX_STATUS_BYTES: usize = 1 << 20;
-        let code = response.status().as_u16();
-        let bytes = match read(call, response.into_body(), MAX_STATUS_BYTES).await {
-            Ok(bytes) => bytes,
-            Err(error) => return error,
-        };
-        let parsed: Option<Status> = serde_json::from_slice::<Value>(&bytes)
-            .ok()
-            .and_then(|value| Status::parse(&value));
-        let status = parsed.unwrap_or_else(|| plain_status(code, &bytes));
-        Error::Refused(Box::new(status))
+        Err(refusal(call, opened).await)
     }
 }
 
+impl Opened {
+    fn new(response: Response<Body>) -> Self {
+        let (head, body) = response.into_parts();
+        Self {
+            code: head.status.as_u16(),
+            chunks: Chunks::new(&head.headers, body),
+            headers: head.headers,
+        }
+    }
+}
+
+async fn refusal(call: &Call, opened: Opened) -> Error {
+    const MAX_STATUS_BYTES: usize = 1 << 20;
+    let bytes = match read(call, opened.chunks, MAX_STATUS_BYTES).await {
+        Ok(bytes) => bytes,
+        Err(error) => return error,
+    };
+    let parsed: Option<Status> = serde_json::from_slice::<Value>(&bytes)
+        .ok()
+        .and_then(|value| Status::parse(&value));
+    let mut status = parsed.unwrap_or_else(|| plain_status(opened.code, &bytes));
+    if status.retry_after_seconds().is_none()
+        && let Some(seconds) = retry_after(&opened.headers)
+    {
+        status.details.get_or_insert_default().retry_after_seconds = seconds;
+    }
+    Error::Refused(Box::new(status))
+}
+
+/// Reads the header in seconds. Its other form, a date, is not in use among API servers.
+fn retry_after(headers: &HeaderMap) -> Option<u32> {
+    headers
+        .get(header::RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
 /// Reads a body, but no more of it than `limit`.
-async fn read(call: &Call, mut body: Body, limit: usize) -> Result<Bytes, Error> {
+async fn read(call: &Call, mut chunks: Chunks, limit: usize) -> Result<Bytes, Error> {
     let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|source| Error::Interrupted {
+    loop {
+        let chunk = chunks.next().await.map_err(|source| Error::Interrupted {
             request: call.describe(),
-            source: source.into(),
+            source,
         })?;
-        let Ok(data) = frame.into_data() else { continue };
-        if all.len() + data.len() > limit {
+        let Some(chunk) = chunk else {
+            return Ok(all.freeze());
+        };
+        if all.len() + chunk.len() > limit {
             let detail = format!("it is larger than {limit} bytes");
             return Err(Error::Unexpected {
                 request: call.describe(),
                 detail,
             });
         }
-        all.extend_from_slice(&data);
+        all.extend_from_slice(&chunk);
     }
-    Ok(all.freeze())
 }
 
 /// Makes a status of an error that did not come as one, such as a proxy's.
@@ -253,6 +289,9 @@ fn plain_status(code: u16, body: &[u8]) -> Status {
         403 => Reason::Forbidden,
         404 => Reason::NotFound,
         410 => Reason::Gone,
+        429 => Reason::TooManyRequests,
+        503 => Reason::ServiceUnavailable,
+        504 => Reason::Timeout,
         _ => Reason::Unknown,
     };
     status

@@ -19,14 +19,17 @@
 //! ```
 
 mod api;
+mod body;
 mod catalog;
 mod connect;
 mod discovery;
 mod error;
 mod follow;
 mod http_client;
+mod lines;
 mod list;
 mod list_watch;
+mod malformed;
 mod resource;
 mod split;
 mod watch;
@@ -40,5 +43,5 @@ pub use follow::{Follow, Follower, Selection, Why};
 pub use http_client::{Answer, Call, Client};
 pub use list::{ListParams, ListStream};
 pub use resource::Resource;
-pub use split::{ListMeta, ListSplitter, MAX_ENVELOPE_BYTES, MAX_ITEM_BYTES, SplitError};
+pub use split::ListMeta;
 pub use watch::{WatchParams, WatchStream};

@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-use http_body_util::BodyExt as _;
-use kube::client::Body;
-use skopos_object::{Object, raw_path};
+use skopos_object::{Malformed, Object, ObjectReader};
 
-use crate::resource::Resource;
-use crate::split::{ListMeta, ListSplitter};
+use crate::body::Chunks;
+use crate::malformed::{malformed, named, read};
+use crate::split::{ItemSink, ListMeta, ListSplitter, MAX_ITEM_BYTES};
 use crate::{Api, Call, Error};
 
 /// What to list.
@@ -62,8 +60,15 @@ pub struct ListStream {
     api: Api,
     params: ListParams,
     page: Page,
-    ready: VecDeque<Bytes>,
+    items: Items,
     meta: ListMeta,
+}
+
+/// Items that have arrived, read.
+#[derive(Debug)]
+struct Items {
+    reader: ObjectReader,
+    ready: VecDeque<Result<Object, Malformed>>,
 }
 
 #[derive(Debug)]
@@ -71,27 +76,42 @@ enum Page {
     /// To be asked for.
     Next,
     /// Arriving.
-    Open(Call, Box<Body>, Box<ListSplitter>),
+    Open(Call, Box<Chunks>, Box<ListSplitter>),
     /// There is no other.
     Done,
 }
 
 impl ListStream {
     pub(crate) fn new(api: Api, params: ListParams) -> Self {
+        let reader = api.reader();
         Self {
             api,
             params,
             page: Page::Next,
-            ready: VecDeque::new(),
+            items: Items {
+                reader,
+                ready: VecDeque::new(),
+            },
             meta: ListMeta::default(),
         }
     }
 
     /// Returns the next object, or `None` after the last.
+    ///
+    /// An object that cannot be read is an [`Error::Unexpected`]; the call after it goes on with the next one.
     pub async fn next(&mut self) -> Result<Option<Object>, Error> {
+        match self.next_item().await? {
+            Some(Ok(object)) => Ok(Some(object)),
+            Some(Err(malformed)) => Err(self.unreadable(&malformed)),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the next object, or what there is of one that cannot be read, or `None` after the last.
+    pub async fn next_item(&mut self) -> Result<Option<Result<Object, Malformed>>, Error> {
         loop {
-            if let Some(object) = self.next_of_page().await? {
-                return Ok(Some(object));
+            if let Some(item) = self.next_of_page().await? {
+                return Ok(Some(item));
             }
             match self.page {
                 Page::Next => self.ask().await?,
@@ -101,13 +121,11 @@ impl ListStream {
         }
     }
 
-    /// Returns the next object of the page that was asked for, or `None` after its last.
-    pub(crate) async fn next_of_page(&mut self) -> Result<Option<Object>, Error> {
+    /// Returns the next item of the page that was asked for, or `None` after its last.
+    pub(crate) async fn next_of_page(&mut self) -> Result<Option<Result<Object, Malformed>>, Error> {
         loop {
-            if let Some(item) = self.ready.pop_front() {
-                return object(item, self.api.resource())
-                    .map(Some)
-                    .map_err(|detail| self.unexpected(detail));
+            if let Some(item) = self.items.ready.pop_front() {
+                return Ok(Some(item));
             }
             match self.page {
                 Page::Open(..) => self.read().await?,
@@ -123,38 +141,33 @@ impl ListStream {
 
     /// Asks for the next page.
     pub(crate) async fn ask(&mut self) -> Result<(), Error> {
-        let call = self.params.to_call(self.api.path());
-        let response = self.api.client().open(&call).await?;
-        self.page = Page::Open(call, Box::new(response.into_body()), Box::default());
+        let call = self
+            .params
+            .to_call(self.api.path())
+            .accept(self.api.list_media_type());
+        let answer = self.api.client().open(&call).await?;
+        let splitter = ListSplitter::new(MAX_ITEM_BYTES);
+        self.page = Page::Open(call, Box::new(answer.chunks), Box::new(splitter));
         Ok(())
     }
 
     async fn read(&mut self) -> Result<(), Error> {
-        let Page::Open(call, body, splitter) = &mut self.page else {
+        let Page::Open(call, chunks, splitter) = &mut self.page else {
             return Ok(());
         };
-        let mut items = Vec::new();
-        let more =
-            match body.frame().await {
-                None => false,
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => splitter.feed(&data, &mut items).map(|()| true).map_err(|error| {
-                        Error::Unexpected {
-                            request: call.describe(),
-                            detail: error.to_string(),
-                        }
-                    })?,
-                    Err(_) => true,
-                },
-                Some(Err(source)) => {
-                    return Err(Error::Interrupted {
-                        request: call.describe(),
-                        source: source.into(),
-                    });
-                }
-            };
-        self.ready.extend(items);
-        if more { Ok(()) } else { self.end_of_page() }
+        let chunk = chunks.next().await.map_err(|source| Error::Interrupted {
+            request: call.describe(),
+            source,
+        })?;
+        let Some(chunk) = chunk else {
+            return self.end_of_page();
+        };
+        splitter
+            .feed(&chunk, &mut self.items)
+            .map_err(|error| Error::Unexpected {
+                request: call.describe(),
+                detail: error.to_string(),
+            })
     }
 
     fn end_of_page(&mut self) -> Result<(), Error> {
@@ -172,61 +185,40 @@ impl ListStream {
         Ok(())
     }
 
-    fn unexpected(&self, detail: String) -> Error {
+    fn unreadable(&self, malformed: &Malformed) -> Error {
+        let which = malformed
+            .key
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         Error::Unexpected {
             request: format!("GET {}", self.api.path()),
-            detail,
+            detail: format!("object {which} cannot be read: {}", malformed.reason),
         }
     }
 }
 
-/// Parses an object of a list or an event, completing the kind that servers leave out of list items.
-pub(crate) fn object(bytes: Bytes, resource: &Resource) -> Result<Object, String> {
-    let bytes = match raw_path(&bytes, &["kind"]) {
-        Some(_) => bytes,
-        None => with_kind(&bytes, resource),
-    };
-    Object::parse(bytes).map_err(|error| error.to_string())
-}
+impl ItemSink for Items {
+    fn prefix(&mut self, rest: &[u8]) -> Option<usize> {
+        // What cannot be read here is read again when its end is known.
+        let (object, end) = self.reader.read_prefix(rest).ok()??;
+        self.ready.push_back(named(object));
+        Some(end)
+    }
 
-fn with_kind(bytes: &[u8], resource: &Resource) -> Bytes {
-    let rest = bytes.trim_ascii_start().strip_prefix(b"{").unwrap_or(bytes);
-    let comma = if rest.trim_ascii_start().starts_with(b"}") {
-        ""
-    } else {
-        ","
-    };
-    let head = format!(
-        r#"{{"apiVersion":"{}","kind":"{}"{comma}"#,
-        resource.api_version(),
-        resource.kind
-    );
-    let mut whole = head.into_bytes();
-    whole.extend_from_slice(rest);
-    whole.into()
+    fn item(&mut self, text: &[u8]) {
+        self.ready.push_back(read(&self.reader, text));
+    }
+
+    fn too_large(&mut self, beginning: &[u8]) {
+        let reason = format!("it is larger than {MAX_ITEM_BYTES} bytes");
+        self.ready.push_back(Err(malformed(beginning, reason)));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use skopos_object::GroupVersionKind;
-
-    #[test]
-    fn items_get_the_kind_that_the_server_left_out() {
-        let gvk = GroupVersionKind {
-            group: String::new(),
-            version: "v1".into(),
-            kind: "Pod".into(),
-        };
-        let pods = Resource::known(&gvk, "pods", true);
-        let whole = with_kind(br#"{"metadata":{"name":"a"}}"#, &pods);
-        assert_eq!(
-            whole,
-            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#
-        );
-        assert_eq!(with_kind(b"{}", &pods), r#"{"apiVersion":"v1","kind":"Pod"}"#);
-    }
-
     #[test]
     fn later_pages_do_not_repeat_the_revision() {
         let first = ListParams {

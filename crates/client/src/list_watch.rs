@@ -44,7 +44,8 @@ async fn list(api: &Api, request: ListRequest) -> Result<skopos_object::ListStre
     let items = stream::unfold(Some(list), async |list| {
         let mut list = list?;
         match list.next_of_page().await {
-            Ok(Some(object)) => Some((Ok(ListItem::Object(object)), Some(list))),
+            Ok(Some(Ok(object))) => Some((Ok(ListItem::Object(object)), Some(list))),
+            Ok(Some(Err(malformed))) => Some((Ok(ListItem::Malformed(malformed)), Some(list))),
             Ok(None) => Some((Ok(ListItem::End(end(list.meta()))), None)),
             Err(error) => Some((Err(error.into()), None)),
         }

@@ -4,21 +4,17 @@
 //! brace is there. What is not an item (kind, metadata) is kept aside and read at the end, because custom
 //! resource lists send it after the items.
 
-use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 use serde_json::Value;
 
 /// The most that one item may take. Servers refuse objects beyond a few MiB.
-pub const MAX_ITEM_BYTES: usize = 16 << 20;
+pub(crate) const MAX_ITEM_BYTES: usize = 16 << 20;
 /// The most that everything outside the items may take.
-pub const MAX_ENVELOPE_BYTES: usize = 1 << 20;
+pub(crate) const MAX_ENVELOPE_BYTES: usize = 1 << 20;
 
 /// Why a response is not a list.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum SplitError {
-    /// One item is larger than [`MAX_ITEM_BYTES`].
-    #[error("an item is larger than {MAX_ITEM_BYTES} bytes")]
-    ItemTooLarge,
+pub(crate) enum SplitError {
     /// The rest is larger than [`MAX_ENVELOPE_BYTES`].
     #[error("the list metadata is larger than {MAX_ENVELOPE_BYTES} bytes")]
     EnvelopeTooLarge,
@@ -48,9 +44,24 @@ enum Place {
     Item,
 }
 
+/// Takes items.
+pub(crate) trait ItemSink {
+    /// An item begins here. A sink that can tell where it ends takes it and says so; otherwise the end is searched for
+    /// and the item comes by [`ItemSink::item`].
+    fn prefix(&mut self, _rest: &[u8]) -> Option<usize> {
+        None
+    }
+
+    /// A whole item, whatever it is.
+    fn item(&mut self, text: &[u8]);
+
+    /// The beginning of an item that is larger than the limit. The rest of it is passed over.
+    fn too_large(&mut self, beginning: &[u8]);
+}
+
 /// The splitter. Feed it chunks, take items, then [`ListSplitter::finish`].
 #[derive(Debug)]
-pub struct ListSplitter {
+pub(crate) struct ListSplitter {
     place: Place,
     depth: usize,
     in_string: bool,
@@ -59,18 +70,16 @@ pub struct ListSplitter {
     key_start: usize,
     key_is_items: bool,
     envelope: Vec<u8>,
-    item: BytesMut,
-}
-
-impl Default for ListSplitter {
-    fn default() -> Self {
-        Self::new()
-    }
+    /// The item that is arriving, if it did not come in one chunk.
+    item: Vec<u8>,
+    /// Whether the rest of an item that is too large is being passed over.
+    skipping: bool,
+    item_limit: usize,
 }
 
 impl ListSplitter {
-    /// Starts before the first byte of a response.
-    pub fn new() -> Self {
+    /// Starts before the first byte of a response whose items may have so many bytes.
+    pub(crate) fn new(item_limit: usize) -> Self {
         Self {
             place: Place::Envelope,
             depth: 0,
@@ -79,16 +88,18 @@ impl ListSplitter {
             key_start: 0,
             key_is_items: false,
             envelope: Vec::new(),
-            item: BytesMut::new(),
+            item: Vec::new(),
+            skipping: false,
+            item_limit,
         }
     }
 
-    /// Takes the next chunk and appends the items that it completes.
-    pub fn feed(&mut self, mut chunk: &[u8], items: &mut Vec<Bytes>) -> Result<(), SplitError> {
+    /// Takes the next chunk and gives the items that it completes.
+    pub(crate) fn feed(&mut self, mut chunk: &[u8], items: &mut impl ItemSink) -> Result<(), SplitError> {
         while !chunk.is_empty() {
             let used = match self.place {
                 Place::Envelope => self.envelope_bytes(chunk)?,
-                Place::BetweenItems => self.between_items(chunk)?,
+                Place::BetweenItems => self.between_items(chunk, items),
                 Place::Item => self.item_bytes(chunk, items)?,
             };
             chunk = &chunk[used..];
@@ -97,7 +108,7 @@ impl ListSplitter {
     }
 
     /// Reads what surrounded the items, once the response has ended.
-    pub fn finish(self) -> Result<ListMeta, SplitError> {
+    pub(crate) fn finish(self) -> Result<ListMeta, SplitError> {
         if self.place != Place::Envelope || self.depth != 0 || self.in_string {
             return Err(SplitError::Truncated);
         }
@@ -141,29 +152,32 @@ impl ListSplitter {
         Ok(chunk.len())
     }
 
-    fn between_items(&mut self, chunk: &[u8]) -> Result<usize, SplitError> {
-        for (at, &byte) in chunk.iter().enumerate() {
+    fn between_items(&mut self, chunk: &[u8], items: &mut impl ItemSink) -> usize {
+        let mut at = 0;
+        while let Some(&byte) = chunk.get(at) {
             match byte {
-                b'{' => {
-                    self.place = Place::Item;
-                    self.depth = 0;
-                    return Ok(at);
-                }
+                b',' | b' ' | b'\t' | b'\r' | b'\n' => at += 1,
                 b']' => {
                     self.envelope.push(byte);
                     self.place = Place::Envelope;
                     self.depth = 1;
                     self.key_is_items = false;
-                    return Ok(at + 1);
+                    return at + 1;
                 }
-                b',' | b' ' | b'\t' | b'\r' | b'\n' => {}
-                _ => return Err(SplitError::Malformed),
+                _ => match items.prefix(&chunk[at..]) {
+                    Some(end) => at += end,
+                    None => {
+                        self.place = Place::Item;
+                        self.depth = 0;
+                        return at;
+                    }
+                },
             }
         }
-        Ok(chunk.len())
+        at
     }
 
-    fn item_bytes(&mut self, chunk: &[u8], items: &mut Vec<Bytes>) -> Result<usize, SplitError> {
+    fn item_bytes(&mut self, chunk: &[u8], items: &mut impl ItemSink) -> Result<usize, SplitError> {
         let mut at = 0;
         while at < chunk.len() {
             if self.in_string && !self.escaped {
@@ -174,36 +188,53 @@ impl ListSplitter {
                 at += skip;
             }
             let byte = chunk[at];
-            at += 1;
             if self.in_string {
                 self.string_byte(byte);
+                at += 1;
                 continue;
             }
             match byte {
+                // Something that is no object, such as a number.
+                b',' | b']' if self.depth == 0 => return Ok(self.end_item(&chunk[..at], items)),
                 b'"' => self.in_string = true,
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' => {
                     self.depth = self.depth.checked_sub(1).ok_or(SplitError::Malformed)?;
                     if self.depth == 0 {
-                        self.keep(&chunk[..at])?;
-                        items.push(self.item.split().freeze());
-                        self.place = Place::BetweenItems;
-                        return Ok(at);
+                        return Ok(self.end_item(&chunk[..=at], items));
                     }
                 }
                 _ => {}
             }
+            at += 1;
         }
-        self.keep(chunk)?;
+        self.keep(chunk, items);
         Ok(chunk.len())
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> Result<(), SplitError> {
-        if self.item.len() + bytes.len() > MAX_ITEM_BYTES {
-            return Err(SplitError::ItemTooLarge);
+    /// Hands over the item that ends with these bytes, and says how many they are.
+    fn end_item(&mut self, bytes: &[u8], items: &mut impl ItemSink) -> usize {
+        const KEPT_BYTES: usize = 1 << 20;
+        self.keep(bytes, items);
+        self.place = Place::BetweenItems;
+        if !std::mem::take(&mut self.skipping) {
+            items.item(&self.item);
+        }
+        self.item.clear();
+        self.item.shrink_to(KEPT_BYTES);
+        bytes.len()
+    }
+
+    fn keep(&mut self, bytes: &[u8], items: &mut impl ItemSink) {
+        if self.skipping {
+            return;
         }
         self.item.extend_from_slice(bytes);
-        Ok(())
+        if self.item.len() > self.item_limit {
+            items.too_large(&self.item[..self.item_limit]);
+            self.item = Vec::new();
+            self.skipping = true;
+        }
     }
 
     fn string_byte(&mut self, byte: u8) {
@@ -228,16 +259,22 @@ impl ListSplitter {
 mod tests {
     use super::*;
 
+    impl ItemSink for Vec<String> {
+        fn item(&mut self, text: &[u8]) {
+            self.push(String::from_utf8_lossy(text).into_owned());
+        }
+
+        fn too_large(&mut self, beginning: &[u8]) {
+            self.push(format!("{}…", String::from_utf8_lossy(beginning)));
+        }
+    }
+
     fn split(text: &str, step: usize) -> Result<(Vec<String>, ListMeta), SplitError> {
-        let mut splitter = ListSplitter::new();
-        let mut items = Vec::new();
+        let mut splitter = ListSplitter::new(20);
+        let mut items: Vec<String> = Vec::new();
         for chunk in text.as_bytes().chunks(step) {
             splitter.feed(chunk, &mut items)?;
         }
-        let items = items
-            .iter()
-            .map(|i| String::from_utf8_lossy(i).into_owned())
-            .collect();
         Ok((items, splitter.finish()?))
     }
 
@@ -293,7 +330,25 @@ mod tests {
         ] {
             assert_eq!(split(text, 3).unwrap_err(), SplitError::Truncated, "{text}");
         }
-        assert_eq!(split(r#"{"items":[1]}"#, 3).unwrap_err(), SplitError::Malformed);
+        assert_eq!(split(r#"{"items":[}]}"#, 3).unwrap_err(), SplitError::Malformed);
         assert_eq!(split("}", 1).unwrap_err(), SplitError::Malformed);
+    }
+
+    #[test]
+    fn gives_items_that_are_no_objects_as_they_are() {
+        check(
+            r#"{"items":[1,"a,]",null,[{}],{"a":1}],"metadata":{"resourceVersion":"4"}}"#,
+            &["1", r#""a,]""#, "null", "[{}]", r#"{"a":1}"#],
+            "4",
+        );
+    }
+
+    #[test]
+    fn passes_over_items_that_are_too_large() {
+        check(
+            r#"{"items":[{"a":1},{"b":"0123456789}]0123456789"},{"c":1}],"metadata":{"resourceVersion":"4"}}"#,
+            &[r#"{"a":1}"#, r#"{"b":"0123456789}]01…"#, r#"{"c":1}"#],
+            "4",
+        );
     }
 }

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
-use kube::client::Body;
-use memchr::memchr;
 use serde_json::Value;
-use skopos_object::{ResourceVersion, Status, WatchEvent, raw_path};
+use skopos_object::{Malformed, Object, ObjectReader, Op, ResourceVersion, Status, WatchEvent, raw_path};
 
-use crate::list::object;
-use crate::resource::Resource;
+use crate::body::Chunks;
+use crate::lines::{Line, Lines, MAX_LINE_BYTES};
+use crate::malformed::{malformed, named, read};
 use crate::{Api, Call, Error};
 
-/// The most that one event may take.
-const MAX_EVENT_BYTES: usize = 16 << 20;
 /// How long a server may be silent beyond the time it was asked to keep the watch open.
 const SILENCE: Duration = Duration::from_secs(15);
 
@@ -50,9 +45,9 @@ impl Default for WatchParams {
 #[derive(Debug)]
 pub struct WatchStream {
     request: String,
-    resource: Resource,
-    body: Body,
-    buffer: BytesMut,
+    reader: ObjectReader,
+    chunks: Chunks,
+    lines: Lines,
     patience: Duration,
 }
 
@@ -73,12 +68,13 @@ impl WatchStream {
                 "resourceVersionMatch",
                 if params.initial_events { "NotOlderThan" } else { "" },
             );
-        let response = api.client().open(&call).await?;
+        let call = call.accept(api.object_media_type());
+        let answer = api.client().open(&call).await?;
         Ok(Self {
             request: format!("watch of {}", call.path),
-            resource: api.resource().clone(),
-            body: response.into_body(),
-            buffer: BytesMut::new(),
+            reader: api.reader(),
+            chunks: answer.chunks,
+            lines: Lines::new(MAX_LINE_BYTES),
             patience: params.timeout + SILENCE,
         })
     }
@@ -88,74 +84,128 @@ impl WatchStream {
     /// An error event, such as for a revision that is too old, is an [`Error::Refused`].
     pub async fn next(&mut self) -> Result<Option<WatchEvent>, Error> {
         loop {
-            if let Some(line) = self.line() {
-                return self.event(&line).map(Some);
+            let reader = &self.reader;
+            if let Some(event) = self.lines.next(|line| event(reader, line)) {
+                return event.map(Some).map_err(|failure| self.failed(failure));
             }
-            if self.buffer.len() > MAX_EVENT_BYTES {
-                return Err(self.unexpected(format!("an event is larger than {MAX_EVENT_BYTES} bytes")));
-            }
-            let Ok(frame) = tokio::time::timeout(self.patience, self.body.frame()).await else {
+            let Ok(chunk) = tokio::time::timeout(self.patience, self.chunks.next()).await else {
                 return Err(Error::TimedOut {
                     request: self.request.clone(),
                     after: self.patience,
                 });
             };
-            match frame {
-                None => return Ok(None),
-                Some(Err(source)) => {
-                    return Err(Error::Interrupted {
-                        request: self.request.clone(),
-                        source: source.into(),
-                    });
-                }
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
+            match chunk {
+                Ok(Some(chunk)) => self.lines.push(chunk),
+                Ok(None) => return self.end(),
+                Err(source) => return Err(self.interrupted(source)),
             }
         }
     }
 
-    /// Takes the next whole line that is not blank.
-    fn line(&mut self) -> Option<Bytes> {
-        loop {
-            let end = memchr(b'\n', &self.buffer)?;
-            let line = self.buffer.split_to(end + 1).freeze();
-            if !line.trim_ascii().is_empty() {
-                return Some(line);
-            }
-        }
-    }
-
-    fn event(&self, line: &Bytes) -> Result<WatchEvent, Error> {
-        let missing = |what: &str| self.unexpected(format!("an event without {what}"));
-        let kind = raw_path(line, &["type"]).ok_or_else(|| missing("a type"))?;
-        let raw = raw_path(line, &["object"]).ok_or_else(|| missing("an object"))?;
-        let parse = || object(line.slice_ref(raw), &self.resource);
-        let event = match kind {
-            b"\"ADDED\"" => parse().map(WatchEvent::Added),
-            b"\"MODIFIED\"" => parse().map(WatchEvent::Modified),
-            b"\"DELETED\"" => parse().map(WatchEvent::Deleted),
-            b"\"BOOKMARK\"" => bookmark(raw),
-            b"\"ERROR\"" => match failure(raw) {
-                Ok(status) => return Err(Error::Refused(Box::new(status))),
-                Err(detail) => Err(detail),
-            },
-            other => Err(format!(
-                "an event of unknown type {}",
-                String::from_utf8_lossy(other)
-            )),
+    /// The body is over. A last event may lack its line end; one that lacks more was cut off.
+    fn end(&mut self) -> Result<Option<WatchEvent>, Error> {
+        let Some(line) = self.lines.last() else {
+            return Ok(None);
         };
-        event.map_err(|detail| self.unexpected(detail))
-    }
-
-    fn unexpected(&self, detail: String) -> Error {
-        Error::Unexpected {
-            request: self.request.clone(),
-            detail,
+        let whole = serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
+        let last = whole.then(|| event(&self.reader, Line::Whole(line)));
+        self.lines = Lines::new(MAX_LINE_BYTES);
+        match last {
+            Some(event) => event.map(Some).map_err(|failure| self.failed(failure)),
+            None => Err(self.interrupted("it ends within an event".into())),
         }
     }
+
+    fn interrupted(&self, source: Box<dyn std::error::Error + Send + Sync>) -> Error {
+        Error::Interrupted {
+            request: self.request.clone(),
+            source,
+        }
+    }
+
+    fn failed(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::Refused(status) => Error::Refused(Box::new(status)),
+            Failure::Unreadable(detail) => Error::Unexpected {
+                request: self.request.clone(),
+                detail,
+            },
+        }
+    }
+}
+
+/// Why a line is the end of a watch.
+#[derive(Debug)]
+enum Failure {
+    Refused(Status),
+    Unreadable(String),
+}
+
+/// Reads one line. Only what is wrong with the line itself, not with the object in it, ends the watch.
+fn event(reader: &ObjectReader, line: Line<'_>) -> Result<WatchEvent, Failure> {
+    let line = match line {
+        Line::Whole(line) => line,
+        Line::TooLarge(beginning) => return too_large(beginning),
+    };
+    if let Some((op, rest)) = usual_beginning(line)
+        && let Ok(Some((object, end))) = reader.read_prefix(rest)
+        && rest[end..].trim_ascii() == b"}"
+    {
+        return Ok(change(op, named(object)));
+    }
+    let kind = raw_path(line, &["type"]).ok_or_else(|| unreadable("an event without a type"))?;
+    let object = raw_path(line, &["object"]).unwrap_or_default();
+    match kind {
+        b"\"BOOKMARK\"" => bookmark(object).map_err(Failure::Unreadable),
+        b"\"ERROR\"" => Err(failure(object).map_or_else(Failure::Unreadable, Failure::Refused)),
+        _ => Ok(change(op(kind)?, read(reader, object))),
+    }
+}
+
+/// The operation and what follows it, if a line begins as servers write them. Saves a search through the line.
+fn usual_beginning(line: &[u8]) -> Option<(Op, &[u8])> {
+    for (beginning, op) in [
+        (&br#"{"type":"MODIFIED","object":"#[..], Op::Updated),
+        (br#"{"type":"ADDED","object":"#, Op::Created),
+        (br#"{"type":"DELETED","object":"#, Op::Deleted),
+    ] {
+        if let Some(rest) = line.strip_prefix(beginning) {
+            return Some((op, rest));
+        }
+    }
+    None
+}
+
+fn op(kind: &[u8]) -> Result<Op, Failure> {
+    match kind {
+        b"\"ADDED\"" => Ok(Op::Created),
+        b"\"MODIFIED\"" => Ok(Op::Updated),
+        b"\"DELETED\"" => Ok(Op::Deleted),
+        other => {
+            let shown = String::from_utf8_lossy(&other[..other.len().min(40)]).into_owned();
+            Err(unreadable(&format!("an event of unknown type {shown}")))
+        }
+    }
+}
+
+fn change(op: Op, object: Result<Object, Malformed>) -> WatchEvent {
+    match (object, op) {
+        (Ok(object), Op::Created) => WatchEvent::Added(object),
+        (Ok(object), Op::Updated) => WatchEvent::Modified(object),
+        (Ok(object), Op::Deleted) => WatchEvent::Deleted(object),
+        (Err(object), op) => WatchEvent::Malformed { op, object },
+    }
+}
+
+fn too_large(beginning: &[u8]) -> Result<WatchEvent, Failure> {
+    let reason = format!("its event is larger than {MAX_LINE_BYTES} bytes");
+    let kind = raw_path(beginning, &["type"]).ok_or_else(|| unreadable(&reason))?;
+    let object = raw_path(beginning, &["object"]).unwrap_or_default();
+    Ok(change(op(kind)?, Err(malformed(object, reason))))
+}
+
+fn unreadable(detail: &str) -> Failure {
+    Failure::Unreadable(detail.to_owned())
 }
 
 /// Reads the revision of a bookmark, and whether it ends the initial events.

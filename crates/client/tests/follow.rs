@@ -2,98 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+mod support;
 
-use bytes::Bytes;
 use futures_util::StreamExt as _;
-use futures_util::stream;
-use http::{Request, Response};
-use http_body_util::StreamBody;
-use skopos_client::{Api, Client, Error, Follow, Follower, ListParams, Resource, Selection, discover};
-use skopos_object::{GroupVersionKind, ListItem, ListRequest, ListWatch, WatchEvent, WatchRequest};
-
-/// One request that must come, and its answer.
-struct Exchange {
-    /// Parts of the request line that must be there.
-    asks: Vec<&'static str>,
-    /// `None`: the connection is refused.
-    answer: Option<(u16, Vec<String>)>,
-}
-
-fn exchange(asks: &[&'static str], code: u16, body: &str) -> Exchange {
-    // Small chunks, so that borders fall everywhere.
-    let chunks = body
-        .as_bytes()
-        .chunks(7)
-        .map(|chunk| String::from_utf8(chunk.to_vec()).unwrap())
-        .collect();
-    Exchange {
-        asks: asks.to_vec(),
-        answer: Some((code, chunks)),
-    }
-}
-
-fn refused(asks: &[&'static str]) -> Exchange {
-    Exchange {
-        asks: asks.to_vec(),
-        answer: None,
-    }
-}
-
-/// A client whose server plays the script, and what is left of the script.
-fn scripted(script: Vec<Exchange>) -> (Client, Arc<Mutex<VecDeque<Exchange>>>) {
-    let script = Arc::new(Mutex::new(VecDeque::from(script)));
-    let left = Arc::clone(&script);
-    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let asked = format!("{} {}", request.method(), request.uri());
-        let next = script.lock().unwrap().pop_front();
-        async move {
-            let next = next.unwrap_or_else(|| panic!("unexpected {asked}"));
-            for part in &next.asks {
-                assert!(asked.contains(part), "{part} is not in {asked}");
-            }
-            let (code, chunks) = next.answer.ok_or("connection refused")?;
-            let frames = chunks
-                .into_iter()
-                .map(|chunk| Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(chunk))));
-            let body = StreamBody::new(stream::iter(frames));
-            Ok::<_, tower::BoxError>(Response::builder().status(code).body(body).unwrap())
-        }
-    });
-    (
-        Client::new(kube::Client::new(service, "default"), "scripted"),
-        left,
-    )
-}
-
-fn resource() -> Resource {
-    Resource::known(&GroupVersionKind::new("x.io", "v1", "Thing"), "things", true)
-}
-
-fn thing(name: &str, version: u32) -> String {
-    format!(
-        r#"{{"apiVersion":"x.io/v1","kind":"Thing","metadata":{{"name":"{name}","namespace":"n","uid":"u-{name}","resourceVersion":"{version}"}}}}"#
-    )
-}
-
-fn list(items: &[String], version: u32, token: &str) -> String {
-    let items = items.join(",");
-    format!(
-        r#"{{"apiVersion":"x.io/v1","items":[{items}],"kind":"ThingList","metadata":{{"continue":"{token}","resourceVersion":"{version}"}}}}"#
-    )
-}
-
-fn event(kind: &str, object: &str) -> String {
-    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
-}
+use skopos_client::{Api, Error, Follow, Follower, ListParams, Selection, discover};
+use skopos_object::{ListItem, ListRequest, ListWatch, WatchEvent, WatchRequest};
+use support::{Exchange, GONE, event, exchange, list, refused, resource, scripted, thing};
 
 fn namespace(uid: &str) -> String {
     format!(r#"{{"kind":"Namespace","metadata":{{"name":"kube-system","uid":"{uid}"}}}}"#)
 }
 
-const GONE: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version: 7 (9)","reason":"Expired","code":410}"#;
 const KUBE_SYSTEM: &[&str] = &["GET /api/v1/namespaces/kube-system"];
 
 /// Follows until so many things were reported.
@@ -123,20 +42,20 @@ async fn resumes_after_the_last_event_or_bookmark() {
         exchange(
             &["/apis/x.io/v1/things?limit=500"],
             200,
-            &list(&[thing("a", 3)], 5, ""),
+            list(&[thing("a", 3)], 5, ""),
         ),
-        exchange(KUBE_SYSTEM, 200, &namespace("one")),
+        exchange(KUBE_SYSTEM, 200, namespace("one")),
         exchange(
             &["watch=true", "resourceVersion=5"],
             200,
-            &event("MODIFIED", &thing("a", 7)),
+            event("MODIFIED", &thing("a", 7)),
         ),
         exchange(
             &["resourceVersion=7"],
             200,
             &(event("DELETED", &thing("a", 8)) + &event("BOOKMARK", bookmark)),
         ),
-        exchange(&["resourceVersion=9"], 200, &event("ADDED", &thing("b", 10))),
+        exchange(&["resourceVersion=9"], 200, event("ADDED", &thing("b", 10))),
     ];
     let expect = [
         "listing First",
@@ -152,13 +71,13 @@ async fn resumes_after_the_last_event_or_bookmark() {
 #[tokio::test(start_paused = true)]
 async fn lists_again_when_the_history_is_gone() {
     let script = vec![
-        exchange(&["things?limit"], 200, &list(&[thing("a", 3)], 5, "")),
+        exchange(&["things?limit"], 200, list(&[thing("a", 3)], 5, "")),
         exchange(KUBE_SYSTEM, 403, "{}"),
-        exchange(&["resourceVersion=5"], 200, &event("ERROR", GONE)),
-        exchange(&["things?limit"], 200, &list(&[], 9, "")),
+        exchange(&["resourceVersion=5"], 200, event("ERROR", GONE)),
+        exchange(&["things?limit"], 200, list(&[], 9, "")),
         exchange(KUBE_SYSTEM, 403, "{}"),
         exchange(&["resourceVersion=9"], 410, GONE),
-        exchange(&["things?limit"], 200, &list(&[], 11, "")),
+        exchange(&["things?limit"], 200, list(&[], 11, "")),
         exchange(KUBE_SYSTEM, 403, "{}"),
     ];
     let expect = [
@@ -176,17 +95,17 @@ async fn lists_again_when_the_history_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn goes_on_where_it_was_when_the_same_server_comes_back() {
     let script = vec![
-        exchange(&["things?limit"], 200, &list(&[], 5, "")),
-        exchange(KUBE_SYSTEM, 200, &namespace("one")),
+        exchange(&["things?limit"], 200, list(&[], 5, "")),
+        exchange(KUBE_SYSTEM, 200, namespace("one")),
         refused(&["resourceVersion=5"]),
         refused(KUBE_SYSTEM),
         refused(&["things?limit=1"]),
-        exchange(KUBE_SYSTEM, 200, &namespace("one")),
-        exchange(&["things?limit=1"], 200, &list(&[], 6, "")),
+        exchange(KUBE_SYSTEM, 200, namespace("one")),
+        exchange(&["things?limit=1"], 200, list(&[], 6, "")),
         exchange(
             &["watch=true", "resourceVersion=5"],
             200,
-            &event("ADDED", &thing("a", 6)),
+            event("ADDED", &thing("a", 6)),
         ),
     ];
     let trouble = "trouble: cannot reach the API server at scripted";
@@ -205,13 +124,13 @@ async fn goes_on_where_it_was_when_the_same_server_comes_back() {
 async fn compares_anew_when_another_server_comes_back() {
     for (uid, newest) in [("two", 9), ("one", 2)] {
         let script = vec![
-            exchange(&["things?limit"], 200, &list(&[], 5, "")),
-            exchange(KUBE_SYSTEM, 200, &namespace("one")),
+            exchange(&["things?limit"], 200, list(&[], 5, "")),
+            exchange(KUBE_SYSTEM, 200, namespace("one")),
             refused(&["resourceVersion=5"]),
-            exchange(KUBE_SYSTEM, 200, &namespace(uid)),
-            exchange(&["things?limit=1"], 200, &list(&[], newest, "")),
-            exchange(&["things?limit=500"], 200, &list(&[], newest, "")),
-            exchange(KUBE_SYSTEM, 200, &namespace(uid)),
+            exchange(KUBE_SYSTEM, 200, namespace(uid)),
+            exchange(&["things?limit=1"], 200, list(&[], newest, "")),
+            exchange(&["things?limit=500"], 200, list(&[], newest, "")),
+            exchange(KUBE_SYSTEM, 200, namespace(uid)),
         ];
         let seen = follow(script, 5).await;
         assert_eq!(
@@ -226,8 +145,8 @@ async fn compares_anew_when_another_server_comes_back() {
 async fn list_that_breaks_off_is_begun_anew() {
     let script = vec![
         exchange(&["things?limit"], 200, r#"{"items":[{"metadata":{"name":"a"}}"#),
-        exchange(&["things?limit"], 200, &list(&[thing("b", 1)], 5, "")),
-        exchange(KUBE_SYSTEM, 200, &namespace("one")),
+        exchange(&["things?limit"], 200, list(&[thing("b", 1)], 5, "")),
+        exchange(KUBE_SYSTEM, 200, namespace("one")),
     ];
     let seen = follow(script, 6).await;
     assert!(
@@ -243,12 +162,12 @@ async fn list_goes_through_all_pages() {
         exchange(
             &["limit=2", "labelSelector=a%3Db"],
             200,
-            &list(&[thing("a", 1), thing("b", 2)], 5, "next/page"),
+            list(&[thing("a", 1), thing("b", 2)], 5, "next/page"),
         ),
         exchange(
             &["limit=2", "continue=next%2Fpage", "labelSelector=a%3Db"],
             200,
-            &list(&[thing("c", 3)], 5, ""),
+            list(&[thing("c", 3)], 5, ""),
         ),
     ];
     let (client, _) = scripted(script);
@@ -274,7 +193,7 @@ async fn serves_informers_as_a_list_watch() {
         exchange(
             &["limit=1", "resourceVersionMatch=NotOlderThan"],
             200,
-            &list(&[thing("a", 1)], 5, "more"),
+            list(&[thing("a", 1)], 5, "more"),
         ),
         exchange(
             &["watch=true", "resourceVersion=5"],

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use skopos_client::{Api, Catalog, Client, ListParams, Resource};
+use skopos_object::{Content, ManagedFields};
 
 use crate::connection::{Connection, Scope, Select};
 use crate::failure::{EXIT_CODES, Failed, Failure};
@@ -249,7 +250,12 @@ impl Get {
                 }
             }
             if part.names.is_empty() {
-                let mut list = part.api.list(&self.params());
+                let content = Content::Full(if self.show_managed_fields {
+                    ManagedFields::Keep
+                } else {
+                    ManagedFields::Drop
+                });
+                let mut list = part.api.clone().with_content(content).list(&self.params());
                 loop {
                     match list.next().await {
                         Ok(Some(object)) => keep(object.to_value()),

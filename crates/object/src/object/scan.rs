@@ -62,7 +62,7 @@ pub(super) fn scan(text: &[u8]) -> Result<Option<(Parts, usize)>, ObjectError> {
 enum Stop {
     /// The text is over.
     End,
-    /// A value that is no object.
+    /// Something begins that is no object.
     NotAnObject,
     /// A byte that JSON does not allow.
     Wrong(&'static str),
@@ -83,7 +83,6 @@ struct Scanner<'a> {
 impl Scanner<'_> {
     fn object(&mut self) -> Result<Parts, Stop> {
         if self.peek()? != b'{' {
-            self.value()?;
             return Err(Stop::NotAnObject);
         }
         self.at += 1;
