@@ -109,10 +109,20 @@ impl ApiServer {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(config: Config) -> Result<ApiServer, StartError> {
+        let store = Store::open(config.store.clone()).map_err(|e| StartError::Store(Box::new(e)))?;
+        Self::start_on(store, config).await
+    }
+
+    /// Starts on a store that is open already; what `config` says of the store is not looked at.
+    ///
+    /// For tests that restart a server, or make it forget its history.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start_on(store: Store, config: Config) -> Result<ApiServer, StartError> {
         let pki = Pki::load_or_create(config.pki_dir.as_deref(), &config.names)?;
         let tokens = read_tokens(&config, &pki)?;
         let (tls, serving_ca, authenticator) = identities(&config, &pki, tokens.clone())?;
-        let store = Store::open(config.store.clone()).map_err(|e| StartError::Store(Box::new(e)))?;
         let shared = Arc::new(Shared::new(store, tokens, settings(&config, &serving_ca)));
         let built = bootstrap(&shared)
             .await
@@ -156,8 +166,13 @@ impl ApiServer {
     }
 
     /// Serves HTTPS on a listener until told to stop, then ends watches and waits for requests under way.
-    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) {
-        serve(listener, Arc::clone(&self.tls), self.edge.clone(), shutdown).await;
+    /// The future does not borrow the server, so it can be a task of its own.
+    pub fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        serve(listener, Arc::clone(&self.tls), self.edge.clone(), shutdown)
     }
 
     /// Stops the controllers and closes the store; everything acknowledged is on disk.

@@ -1,7 +1,8 @@
-//! The committer: the one thread that changes the state.
+//! The committer: the one place that changes the state.
 //!
-//! It takes whatever writes are queued, decides them as one group, makes the group durable with one sync,
-//! and only then shows it to readers, wakes watchers and answers the writers.
+//! With a log it is a thread: it takes whatever writes are queued, decides them as one group, makes the group
+//! durable with one sync, and only then shows it to readers, wakes watchers and answers the writers. In memory
+//! there is nothing to wait for, and every write is a group of its own, committed where it is made.
 
 use std::{
     collections::HashSet,
@@ -84,12 +85,18 @@ pub(crate) struct Limits {
     pub(crate) max_write_bytes: usize,
 }
 
-pub(crate) struct Committer {
+/// Decides groups of writes and carries them out.
+#[derive(Debug)]
+pub(crate) struct Groups {
     pub(crate) core: Arc<Core>,
-    pub(crate) queue: mpsc::Receiver<Request>,
     pub(crate) limits: Limits,
     /// The log and its snapshots; `None` keeps everything in memory.
     pub(crate) journal: Option<Journal>,
+}
+
+pub(crate) struct Committer {
+    pub(crate) groups: Groups,
+    pub(crate) queue: mpsc::Receiver<Request>,
     // Dropped last: tells that files and lock are given back.
     pub(crate) _done: watch::Sender<()>,
 }
@@ -99,13 +106,17 @@ impl Committer {
     pub(crate) fn run(mut self) {
         while let Some(first) = self.queue.blocking_recv() {
             let (tasks, answers) = self.gather(first);
-            self.commit(&tasks, answers);
-            if let Some(journal) = &mut self.journal {
-                journal.keep_short(&self.core);
+            let outcomes = self.groups.commit(&tasks);
+            for (answer, outcome) in answers.into_iter().zip(outcomes) {
+                // A writer that went away does not undo its write.
+                let _ = answer.send(outcome);
+            }
+            if let Some(journal) = &mut self.groups.journal {
+                journal.keep_short(&self.groups.core);
             }
         }
-        if let Some(journal) = self.journal.take() {
-            journal.finish(&self.core);
+        if let Some(journal) = self.groups.journal.take() {
+            journal.finish(&self.groups.core);
         }
     }
 
@@ -122,13 +133,16 @@ impl Committer {
                 }
                 Request::Close => self.queue.close(),
             }
-            let room = tasks.len() < self.limits.max_batch && bytes < MAX_BATCH_BYTES;
+            let room = tasks.len() < self.groups.limits.max_batch && bytes < MAX_BATCH_BYTES;
             next = if room { self.queue.try_recv().ok() } else { None };
         }
         (tasks, answers)
     }
+}
 
-    fn commit(&mut self, tasks: &[Task], answers: Vec<Answer>) {
+impl Groups {
+    /// Commits one group; when it returns, readers and watchers see it.
+    pub(crate) fn commit(&mut self, tasks: &[Task]) -> Vec<Result<Change, WriteError>> {
         let mut outcomes = plan(&self.core.read(), tasks, self.limits.max_write_bytes);
         if let Some(journal) = &mut self.journal {
             let changes: Vec<_> = outcomes.iter().flatten().collect();
@@ -141,10 +155,7 @@ impl Committer {
             }
         }
         self.publish(&outcomes);
-        for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            // A writer that went away does not undo its write.
-            let _ = answer.send(outcome);
-        }
+        outcomes
     }
 
     fn publish(&self, outcomes: &[Result<Change, WriteError>]) {

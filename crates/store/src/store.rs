@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    commit::{Committer, Core, Limits, Request},
+    commit::{Committer, Core, Groups, Limits, Request},
     disk::{Directory, Disk},
     entry::{Compacted, Entry, Revision},
     journal::Journal,
@@ -67,10 +67,21 @@ pub struct Store {
 #[derive(Debug)]
 struct Handle {
     core: Arc<Core>,
-    // None only while dropping: the committer ends when the last sender is gone.
-    queue: Option<mpsc::Sender<Request>>,
-    ended: watch::Receiver<()>,
-    committer: Mutex<Option<thread::JoinHandle<()>>>,
+    way: Way,
+}
+
+/// How writes are committed.
+#[derive(Debug)]
+enum Way {
+    /// By a thread that may wait for a disk.
+    Queued {
+        // None only while dropping: the committer ends when the last sender is gone.
+        queue: Option<mpsc::Sender<Request>>,
+        ended: watch::Receiver<()>,
+        committer: Mutex<Option<thread::JoinHandle<()>>>,
+    },
+    /// At once, by whoever writes; `None` after the store is closed. Taken before the lock of `core`.
+    AtOnce(Mutex<Option<Groups>>),
 }
 
 impl Store {
@@ -95,32 +106,22 @@ impl Store {
 
     fn start(state: State, journal: Option<Journal>, config: &Config) -> Result<Self, OpenError> {
         let core = Arc::new(Core::new(state));
-        // Full means that the disk is slower than the writers: they wait, nothing is dropped.
-        let (sender, receiver) = mpsc::channel(config.queue_capacity.max(1));
-        let (done, ended) = watch::channel(());
         let limits = Limits {
             max_batch: config.max_batch.max(1),
             max_write_bytes: config.max_write_bytes.min(MAX_WRITE_BYTES),
         };
-        let committer = Committer {
+        let is_durable = journal.is_some();
+        let groups = Groups {
             core: core.clone(),
-            queue: receiver,
             limits,
             journal,
-            _done: done,
         };
-        let thread = thread::Builder::new()
-            .name("store-commit".into())
-            .spawn(move || committer.run())
-            .map_err(OpenError::Thread)?;
-        let handle = Handle {
-            core,
-            queue: Some(sender),
-            ended,
-            committer: Mutex::new(Some(thread)),
+        let way = match is_durable {
+            true => Way::queued(groups, config.queue_capacity)?,
+            false => Way::AtOnce(Mutex::new(Some(groups))),
         };
         Ok(Self {
-            handle: Arc::new(handle),
+            handle: Arc::new(Handle { core, way }),
         })
     }
 
@@ -197,7 +198,10 @@ impl Store {
             stats.history_events += events;
             stats.history_bytes += bytes;
         }
-        if let Some(queue) = &self.handle.queue {
+        if let Way::Queued {
+            queue: Some(queue), ..
+        } = &self.handle.way
+        {
             stats.queue_capacity = queue.max_capacity();
             stats.queued_writes = queue.max_capacity() - queue.capacity();
         }
@@ -207,17 +211,25 @@ impl Store {
     /// Commits what is queued, refuses what comes later, and waits until the committer has stopped.
     /// Reads go on working.
     pub async fn close(&self) {
-        if let Some(queue) = &self.handle.queue {
-            let _ = queue.send(Request::Close).await;
+        match &self.handle.way {
+            Way::AtOnce(groups) => *lock(groups) = None,
+            Way::Queued { queue, ended, .. } => {
+                if let Some(queue) = queue {
+                    let _ = queue.send(Request::Close).await;
+                }
+                // Fails when the committer is gone, which is what is waited for.
+                while ended.clone().changed().await.is_ok() {}
+                self.handle.way.join();
+            }
         }
-        // Fails when the committer is gone, which is what is waited for.
-        while self.handle.ended.clone().changed().await.is_ok() {}
-        self.handle.join();
     }
 
     async fn submit(&self, task: Task) -> Result<Change, WriteError> {
+        let queue = match &self.handle.way {
+            Way::AtOnce(groups) => return commit_at_once(groups, task),
+            Way::Queued { queue, .. } => queue.as_ref().ok_or(WriteError::Closed)?,
+        };
         let (answer, outcome) = oneshot::channel();
-        let queue = self.handle.queue.as_ref().ok_or(WriteError::Closed)?;
         queue
             .send(Request::Task { task, answer })
             .await
@@ -230,13 +242,42 @@ impl Store {
     }
 }
 
-impl Handle {
+fn commit_at_once(groups: &Mutex<Option<Groups>>, task: Task) -> Result<Change, WriteError> {
+    let mut groups = lock(groups);
+    let outcomes = groups.as_mut().ok_or(WriteError::Closed)?.commit(&[task]);
+    outcomes.into_iter().next().unwrap_or(Err(WriteError::Closed))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Way {
+    fn queued(groups: Groups, capacity: usize) -> Result<Self, OpenError> {
+        // Full means that the disk is slower than the writers: they wait, nothing is dropped.
+        let (sender, receiver) = mpsc::channel(capacity.max(1));
+        let (done, ended) = watch::channel(());
+        let committer = Committer {
+            groups,
+            queue: receiver,
+            _done: done,
+        };
+        let thread = thread::Builder::new()
+            .name("store-commit".into())
+            .spawn(move || committer.run())
+            .map_err(OpenError::Thread)?;
+        Ok(Self::Queued {
+            queue: Some(sender),
+            ended,
+            committer: Mutex::new(Some(thread)),
+        })
+    }
+
     fn join(&self) {
-        let thread = self
-            .committer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let Self::Queued { committer, .. } = self else {
+            return;
+        };
+        let thread = lock(committer).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the committer thread panicked");
         }
@@ -245,7 +286,9 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.queue = None;
-        self.join();
+        if let Way::Queued { queue, .. } = &mut self.way {
+            *queue = None;
+        }
+        self.way.join();
     }
 }
