@@ -116,7 +116,11 @@ fn breaches(tables: &Tables, graph: &Graph) -> Vec<String> {
         breaches.push(format!("layers.toml: there is no crate {name}"));
     }
     for (from, targets) in &graph.member_edges {
-        let refused = targets.iter().filter(|to| !may_use(tables, from, to));
+        let ordinary = |to: &String| graph.edges.get(from).is_some_and(|edges| edges.contains(to));
+        let for_tests = |to: &String| names(table("tests").get("may_use"), to) && !ordinary(to);
+        let refused = targets
+            .iter()
+            .filter(|to| !may_use(tables, from, to) && !for_tests(to));
         breaches.extend(refused.map(|to| format!("{from} reaches up or sideways to {to}")));
     }
     for name in layers
@@ -140,12 +144,8 @@ fn breaches(tables: &Tables, graph: &Graph) -> Vec<String> {
 
 fn may_use(tables: &Tables, from: &str, to: &str) -> bool {
     let get = |table: &str, name: &str| tables.get(table).and_then(|table| table.get(name));
-    let names = |list: Option<&Value>| {
-        let list = list.and_then(Value::as_array);
-        list.is_some_and(|list| list.iter().any(|name| name.as_str() == Some(to)))
-    };
     if get("beside", to).is_some() {
-        return names(get("beside", from));
+        return names(get("beside", from), to);
     }
     if get("beside", from).is_some() {
         return true;
@@ -153,8 +153,14 @@ fn may_use(tables: &Tables, from: &str, to: &str) -> bool {
     let layer = |name: &str| get("layers", name).and_then(Value::as_u64);
     match (layer(from), layer(to)) {
         (Some(from_layer), Some(to_layer)) if from_layer > to_layer => true,
-        _ => names(get("sideways", from)),
+        _ => names(get("sideways", from), to),
     }
+}
+
+/// Whether a list of the table names a crate.
+fn names(list: Option<&Value>, name: &str) -> bool {
+    let list = list.and_then(Value::as_array);
+    list.is_some_and(|list| list.iter().any(|listed| listed.as_str() == Some(name)))
 }
 
 #[cfg(test)]
@@ -162,10 +168,16 @@ mod tests {
     use super::*;
 
     const TABLES: &str = "[layers]\nbase = 0\nwide = 0\nshell = 1\n\n[sideways]\nwide = [\"base\"]\n\
-                          [beside]\ntests = []\n[pure]\nbanned = [\"tokio\"]\n";
+                          [beside]\ntests = []\nkit = []\n[tests]\nmay_use = [\"kit\"]\n[pure]\nbanned = [\"tokio\"]\n";
 
     fn check(edges: &[(&str, &str)], expect: &[&str]) {
-        let members = ["base", "wide", "shell", "tests"].map(str::to_owned).into();
+        check_with_tests(edges, &[], expect);
+    }
+
+    fn check_with_tests(edges: &[(&str, &str)], of_tests: &[(&str, &str)], expect: &[&str]) {
+        let members = ["base", "wide", "shell", "tests", "kit"]
+            .map(str::to_owned)
+            .into();
         let mut graph = Graph {
             members,
             edges: BTreeMap::new(),
@@ -185,7 +197,22 @@ mod tests {
                     .insert((*to).to_owned());
             }
         }
+        for (from, to) in of_tests {
+            let targets = graph.member_edges.entry((*from).to_owned()).or_default();
+            targets.insert((*to).to_owned());
+        }
         assert_eq!(breaches(&parse(TABLES).unwrap(), &graph), expect);
+    }
+
+    #[test]
+    fn lets_tests_alone_use_the_testing_kit() {
+        check_with_tests(&[], &[("shell", "kit")], &[]);
+        check_with_tests(
+            &[],
+            &[("shell", "tests")],
+            &["shell reaches up or sideways to tests"],
+        );
+        check(&[("shell", "kit")], &["shell reaches up or sideways to kit"]);
     }
 
     #[test]
