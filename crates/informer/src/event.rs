@@ -3,7 +3,7 @@
 
 use std::{error::Error, time::Duration};
 
-use skopos_object::{Malformed as MalformedObject, ResourceVersion};
+use skopos_object::{Malformed as MalformedObject, OpenError, ResourceVersion};
 use tracing::{debug, info, warn};
 
 use crate::{ListReason, ReflectorError};
@@ -93,5 +93,22 @@ impl Purged<'_> {
     pub(crate) fn emit(self) {
         let Self { informer, objects } = self;
         info!(informer, objects, "collection is gone");
+    }
+}
+
+pub(crate) struct NotServed<'a> {
+    pub(crate) informer: &'a str,
+    pub(crate) error: &'a OpenError,
+    pub(crate) retry_in: Duration,
+}
+
+impl NotServed<'_> {
+    pub(crate) fn emit(self) {
+        let Self {
+            informer,
+            error,
+            retry_in,
+        } = self;
+        debug!(informer, %error, ?retry_in, "not served for now");
     }
 }

@@ -10,6 +10,7 @@ mod tests;
 mod writer;
 
 use std::{
+    convert::Infallible,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -60,7 +61,7 @@ use crate::{
 pub struct Informer {
     shared: Arc<Shared>,
     /// Keeps a shared informer running.
-    lease: Option<Arc<Lease>>,
+    _lease: Option<Arc<Lease>>,
 }
 
 /// How an [`Informer`] behaves. The default keeps everything as it comes.
@@ -138,13 +139,14 @@ impl Informer {
             progress: watch::Sender::new(Progress::default()),
         };
         let shared = Arc::new(shared);
-        Self { shared, lease: None }
+        Self { shared, _lease: None }
     }
 
     pub(crate) fn with_lease(&self, lease: Arc<Lease>) -> Self {
-        let shared = self.shared.clone();
-        let lease = Some(lease);
-        Self { shared, lease }
+        Self {
+            shared: self.shared.clone(),
+            _lease: Some(lease),
+        }
     }
 
     /// Its name in logs and metrics.
@@ -177,7 +179,7 @@ impl Informer {
         &self,
         sources: Vec<Arc<dyn ListWatch>>,
         on_trouble: impl Fn(&ReflectorError),
-    ) {
+    ) -> Infallible {
         let shared = &self.shared;
         let parts = (0u16..).zip(sources).map(async |(part, source)| {
             let mut reflector = Reflector::new(source.clone(), shared.config.reflector.clone());
@@ -204,6 +206,8 @@ impl Informer {
             }
         };
         tokio::join!(join_all(parts), resync);
+        // Only without any source.
+        std::future::pending().await
     }
 
     /// Begins to hear of changes. What is there already comes first, as created.
@@ -303,6 +307,11 @@ impl Shared {
             subscriber.set_closed(true);
         }
         self.progress.send_modify(|progress| progress.closed = true);
+    }
+
+    /// Says why there is nothing to follow, or that there is.
+    pub(crate) fn set_not_served(&self, why: Option<String>) {
+        self.writer().not_served = why;
     }
 
     fn is_part_synced(&self, part: u16) -> bool {

@@ -11,6 +11,7 @@ mod config;
 mod event;
 mod informer;
 mod machine;
+mod metrics;
 mod pool;
 mod reflector;
 mod report;
@@ -22,6 +23,7 @@ pub use crate::{
         Informer, InformerConfig, InformerReport, Lag, Notification, Origin, Quarantined, Stopped,
         Subscription, SyncWatch, Transform,
     },
+    pool::{Informers, InformersConfig, Wanted},
     reflector::Reflector,
     report::{ListReason, ReflectorError, Report},
     store::{Compression, Index, IndexReader, Snapshot, Store},

@@ -128,10 +128,6 @@ pub enum ReflectorError {
 impl ReflectorError {
     /// Whether the source says that there is no such collection.
     pub fn is_not_found(&self) -> bool {
-        matches!(
-            self,
-            Self::List(ListWatchError::Refused(status)) | Self::Watch(ListWatchError::Refused(status))
-                if status.code == 404
-        )
+        matches!(self, Self::List(error) | Self::Watch(error) if error.is_not_found())
     }
 }

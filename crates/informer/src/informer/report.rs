@@ -14,6 +14,8 @@ pub struct InformerReport {
     pub informer: String,
     /// Whether the first list is complete.
     pub synced: bool,
+    /// Why there is nothing to follow, for example because no such kind exists now.
+    pub not_served: Option<String>,
     /// Up to where everything is known.
     pub version: ResourceVersion,
     /// How many objects the copy has.
@@ -53,6 +55,7 @@ impl Informer {
         InformerReport {
             informer: self.name().to_owned(),
             synced: self.has_synced(),
+            not_served: writer.not_served.clone(),
             version: self.version(),
             objects: store.len(),
             bytes: store.size(),

@@ -24,6 +24,7 @@ pub(super) struct Writer {
     pub(super) lists: BTreeMap<&'static str, u64>,
     pub(super) n_troubles: u64,
     pub(super) closed: bool,
+    pub(super) not_served: Option<String>,
 }
 
 /// One source of the collection: a namespace, or all there is.

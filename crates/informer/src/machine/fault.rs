@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use skopos_object::{ListWatchError, Reason, ResourceVersion, Status};
+use skopos_object::{ListWatchError, ResourceVersion};
 
 use crate::ReflectorError;
 
@@ -28,43 +28,28 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) fn of(error: &ListWatchError) -> Self {
         match error {
+            error if error.is_too_large() => Self::TooLarge,
+            error if error.is_expired() => Self::Expired,
+            error if error.is_too_many_requests() => Self::Busy,
             ListWatchError::Unsupported(_) => Self::Unsupported,
             ListWatchError::Unavailable(_) => Self::Away,
             ListWatchError::Malformed(_) => Self::Broken,
-            ListWatchError::Refused(status) => Self::of_status(status),
+            ListWatchError::Refused(status) => match status.code {
+                502..=504 => Self::Away,
+                500.. => Self::Broken,
+                400 | 406 | 422 => Self::Unsupported,
+                _ => Self::Refused,
+            },
         }
     }
-
-    fn of_status(status: &Status) -> Self {
-        if is_too_large(status) {
-            return Self::TooLarge;
-        }
-        match (status.code, status.reason) {
-            (410, _) | (_, Reason::Expired | Reason::Gone) => Self::Expired,
-            (429, _) | (_, Reason::TooManyRequests) => Self::Busy,
-            (502..=504, _) => Self::Away,
-            (400 | 406 | 422, _) => Self::Unsupported,
-            (500.., _) => Self::Broken,
-            _ => Self::Refused,
-        }
-    }
-}
-
-/// Servers before 1.17 say it only in words.
-fn is_too_large(status: &Status) -> bool {
-    status.has_cause("ResourceVersionTooLarge") || status.message.contains("Too large resource version")
 }
 
 /// After what time the source asked to be tried again.
 pub(crate) fn retry_after(error: &ReflectorError) -> Option<Duration> {
-    let (ReflectorError::List(ListWatchError::Refused(status))
-    | ReflectorError::Watch(ListWatchError::Refused(status))) = error
-    else {
-        return None;
-    };
-    status
-        .retry_after_seconds()
-        .map(|seconds| Duration::from_secs(seconds.into()))
+    match error {
+        ReflectorError::List(error) | ReflectorError::Watch(error) => error.retry_after(),
+        _ => None,
+    }
 }
 
 /// Whether a version is a number, so that it can be compared with others.

@@ -66,6 +66,7 @@ impl KeyHasher {
     fn stamp(&self, object: &Object) -> u64 {
         let mut hasher = self.check.build_hasher();
         object.uid().hash(&mut hasher);
+        object.api_version().hash(&mut hasher);
         object.resource_version().as_str().hash(&mut hasher);
         hasher.finish()
     }
@@ -128,7 +129,8 @@ impl Body {
 /// An object without a version is never taken to be the same.
 pub(crate) fn is_same_version(a: &Object, b: &Object) -> bool {
     let [ours, theirs] = [a, b].map(Object::resource_version);
-    a.uid() == b.uid() && ours == theirs && !ours.is_empty()
+    // The same object in another version of its kind has the same resource version.
+    a.uid() == b.uid() && ours == theirs && !ours.is_empty() && a.api_version() == b.api_version()
 }
 
 /// Compresses objects against some that came before, which they resemble.
