@@ -11,8 +11,29 @@ use crate::resource::Resource;
 pub struct Catalog {
     /// Resources; within a group, those of its preferred version come first.
     pub resources: Vec<Resource>,
-    /// Group versions that could not be read, each with the reason.
-    pub failures: Vec<String>,
+    /// Group versions of which the server says that it does not know what they serve now.
+    pub failures: Vec<GroupFailure>,
+}
+
+/// A group version that could not be read, such as that of an aggregated API server that is away.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{group}/{version}: {reason}")]
+pub struct GroupFailure {
+    /// The group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What is found under a name.
+#[derive(Debug)]
+pub(crate) enum Found<'a> {
+    None,
+    One(&'a Resource),
+    /// The text says which.
+    Several(String),
 }
 
 /// A resource that a word stands for.
@@ -79,6 +100,37 @@ impl Catalog {
             }
         }
         Ok(Resolved { resource, also })
+    }
+
+    /// Finds a resource of one group by any of its names, in one version or in the preferred one.
+    pub(crate) fn find(&self, group: &str, version: Option<&str>, word: &str) -> Found<'_> {
+        let lower = word.to_lowercase();
+        let mut best: Vec<(Fit, &Resource)> = Vec::new();
+        for resource in self.resources.iter().filter(|r| r.group == group) {
+            if version.is_some_and(|version| version != resource.version) {
+                continue;
+            }
+            let fit = names(resource).find(|(_, name)| name.to_lowercase() == lower);
+            let Some((fit, _)) = fit else { continue };
+            best.retain(|(known, _)| *known <= fit);
+            let worse = best
+                .iter()
+                .any(|(known, other)| *known < fit || other.plural == resource.plural);
+            if !worse {
+                best.push((fit, resource));
+            }
+        }
+        match best.as_slice() {
+            [] => Found::None,
+            [(_, resource)] => Found::One(resource),
+            several => {
+                let plurals: Vec<String> = several
+                    .iter()
+                    .map(|(_, r)| r.group_resource().to_string())
+                    .collect();
+                Found::Several(format!("{word} can mean {}", plurals.join(" or ")))
+            }
+        }
     }
 
     /// Finds the resource that holds objects of this kind.

@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, GroupFailure};
 use crate::resource::Resource;
 use crate::{Call, Client, Error};
 
@@ -37,9 +37,11 @@ fn aggregated(root: &Value, catalog: &mut Catalog) {
         for version in list(group, "versions") {
             let label = text(version, "version");
             if text(version, "freshness") == "Stale" {
-                catalog
-                    .failures
-                    .push(format!("{name}/{label}: the server's information is stale"));
+                catalog.failures.push(GroupFailure {
+                    group: name.clone(),
+                    version: label.clone(),
+                    reason: "the server's information is stale".to_owned(),
+                });
             }
             let resources = list(version, "resources");
             catalog.resources.extend(
@@ -89,7 +91,11 @@ async fn legacy(client: &Client, root: &Value, catalog: &mut Catalog) -> Result<
         match answer {
             Ok(answer) => legacy_resources(&group, &version, &answer.value, catalog),
             Err(error) if error.is_unreachable() => return Err(error),
-            Err(error) => catalog.failures.push(format!("{group}/{version}: {error}")),
+            Err(error) => catalog.failures.push(GroupFailure {
+                group,
+                version,
+                reason: error.to_string(),
+            }),
         }
     }
     Ok(())
@@ -181,7 +187,10 @@ mod tests {
             ("v2", "Thing", true)
         );
         assert_eq!(thing.subresources, ["status"]);
-        assert_eq!(catalog.failures, ["x.io/v1: the server's information is stale"]);
+        assert_eq!(
+            catalog.failures[0].to_string(),
+            "x.io/v1: the server's information is stale"
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@
 mod api;
 mod body;
 mod catalog;
+mod collections;
 mod connect;
 mod discovery;
 mod error;
@@ -35,7 +36,8 @@ mod split;
 mod watch;
 
 pub use api::{Api, DeleteParams, Patch, Propagation, WriteParams};
-pub use catalog::{Catalog, Resolved, UnknownResource};
+pub use catalog::{Catalog, GroupFailure, Resolved, UnknownResource};
+pub use collections::Discovery;
 pub use connect::{ConnectError, InCluster, Sources, Tried, connect};
 pub use discovery::discover;
 pub use error::Error;
