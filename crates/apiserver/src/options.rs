@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::USER_AGENT;
 use serde_json::Value;
 use skopos_object::{FieldError, FieldPath, FieldSelector, GroupKind, LabelSelector, Reason, Status};
 
 use crate::request::Query;
+use crate::write::manager_of_agent;
 
 /// What to do with fields that the schema does not know and with duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,16 +23,40 @@ pub(crate) enum FieldValidation {
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
+    /// Who writes: as the client says, or else as it calls itself.
+    pub(crate) field_manager: String,
+    /// Fields that others own may be taken: apply only.
+    pub(crate) force: bool,
+}
+
+/// Which write the options belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    Create,
+    Update,
+    Patch,
+    Apply,
+}
+
+impl WriteKind {
+    /// What errors call the options.
+    fn options(self) -> &'static str {
+        match self {
+            WriteKind::Create => "CreateOptions",
+            WriteKind::Update => "UpdateOptions",
+            WriteKind::Patch | WriteKind::Apply => "PatchOptions",
+        }
+    }
 }
 
 impl WriteOptions {
-    /// `kind` is what the error is about, such as `CreateOptions`.
-    pub(crate) fn parse(query: &Query, kind: &str) -> Result<WriteOptions, Status> {
+    pub(crate) fn parse(query: &Query, headers: &HeaderMap, kind: WriteKind) -> Result<WriteOptions, Status> {
         let mut errors = Vec::new();
         let path = FieldPath::root();
-        let dry_run = dry_run_of(query.all("dryRun").map(str::to_owned).collect(), &mut errors);
         let field_manager = query.get("fieldManager").unwrap_or("");
+        check_for_apply(query, kind, &mut errors);
         check_field_manager(field_manager, &path.child("fieldManager"), &mut errors);
+        let dry_run = dry_run_of(query.all("dryRun").map(str::to_owned).collect(), &mut errors);
         let field_validation = match query.get("fieldValidation").unwrap_or("") {
             "Ignore" => FieldValidation::Ignore,
             "" | "Warn" => FieldValidation::Warn,
@@ -44,27 +71,59 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        if kind == "PatchOptions" && query.has("force") {
-            let detail = "may not be specified for non-apply patch";
-            errors.push(FieldError::forbidden(&path.child("force"), detail));
-        }
-        reject(kind, errors)?;
+        reject(kind.options(), errors)?;
+        let agent = || {
+            headers
+                .get(USER_AGENT)
+                .and_then(|v| v.to_str().ok())
+                .unwrap_or("")
+        };
         Ok(WriteOptions {
             dry_run,
             field_validation,
+            field_manager: match field_manager {
+                "" => manager_of_agent(agent()),
+                name => name.to_owned(),
+            },
+            force: query.flag("force"),
         })
     }
 }
 
 /// How long a field manager's name may be.
-const FIELD_MANAGER_MAX_LENGTH: usize = 128;
+pub(crate) const FIELD_MANAGER_MAX_LENGTH: usize = 128;
+
+fn check_for_apply(query: &Query, kind: WriteKind, errors: &mut Vec<FieldError>) {
+    let path = FieldPath::root();
+    match kind {
+        WriteKind::Apply if query.get("fieldManager").unwrap_or("").is_empty() => {
+            let detail = "is required for apply patch";
+            errors.push(FieldError::required(&path.child("fieldManager"), detail));
+        }
+        WriteKind::Patch if query.has("force") => {
+            let detail = "may not be specified for non-apply patch";
+            errors.push(FieldError::forbidden(&path.child("force"), detail));
+        }
+        _ => {}
+    }
+}
+
+/// Letters, marks, numbers, punctuation, symbols and the plain space, as Go sees it.
+pub(crate) fn is_printable(character: char) -> bool {
+    let is_format = matches!(
+        character,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    );
+    let is_private = ('\u{e000}'..='\u{f8ff}').contains(&character);
+    !character.is_control() && !is_format && !is_private && (character == ' ' || !character.is_whitespace())
+}
 
 fn check_field_manager(manager: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     if manager.len() > FIELD_MANAGER_MAX_LENGTH {
         errors.push(FieldError::too_long(path, FIELD_MANAGER_MAX_LENGTH));
     }
-    for (position, character) in manager.chars().enumerate() {
-        if character.is_control() {
+    for (position, character) in manager.char_indices() {
+        if !is_printable(character) {
             let code = character as u32;
             let detail = format!("invalid character U+{code:04X} (at position {position})");
             errors.push(FieldError::invalid(path, manager, detail));

@@ -4,13 +4,15 @@
 //! whole, so no request ever sees half of a change.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use skopos_builtin::Kind;
 use skopos_object::{GroupKind, GroupResource, GroupVersionKind, compare_versions};
 use skopos_schema::{Column, JsonPath, Scale, Structural};
 use skopos_store::{Entry, Revision};
+
+use crate::write::Tracking;
 
 /// Every verb a stored resource answers, in the order discovery lists them for custom resources.
 pub(crate) const ALL_VERBS: [&str; 8] = [
@@ -66,6 +68,8 @@ pub(crate) struct Resource {
     /// The store's space that holds the objects.
     pub(crate) space: Arc<str>,
     pub(crate) source: Source,
+    /// How the owners of fields are tracked.
+    pub(crate) tracking: OnceLock<Tracking>,
 }
 
 /// A subresource as discovery shows it.
@@ -95,6 +99,8 @@ pub(crate) struct Custom {
     pub(crate) schemas: Arc<BTreeMap<String, Arc<Structural>>>,
     pub(crate) status: bool,
     pub(crate) scale: Option<Scale>,
+    /// Where each version keeps its replicas, by apiVersion; empty without a scale subresource.
+    pub(crate) replicas_paths: Arc<Vec<(String, Vec<String>)>>,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable_fields: Vec<SelectableField>,
     /// The text of the `Warning` header for a deprecated version.

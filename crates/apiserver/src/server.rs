@@ -16,8 +16,10 @@ use crate::edge::{
     Authenticator, Edge, EdgeConfig, EdgeService, HealthCheck, Kubeconfig, Limits, Pki, PkiError,
     ServingCertificate, TokenFileError, TokenTable, User, serve,
 };
+use crate::registry::Resource;
 use crate::route::Router;
 use crate::state::{Settings, Shared};
+use crate::write::{OwnWrite, track_own};
 
 /// How a server is set up. The default keeps everything in memory.
 #[derive(Debug, Clone)]
@@ -239,26 +241,31 @@ async fn bootstrap(shared: &Shared) -> Result<Built, skopos_object::Status> {
     shared.sync_definitions(&mut built).await?;
     Namespaces::bootstrap(shared).await?;
     if let Some(services) = shared.built_in("", "services") {
-        create_if_absent(shared, services, "default/kubernetes", kubernetes_service()).await?;
+        let service = kubernetes_service(services);
+        create_if_absent(shared, services, "default/kubernetes", service).await?;
     }
     Garbage::rebuild(shared);
     Ok(built)
 }
 
 /// The service that stands for the API server itself.
-fn kubernetes_service() -> serde_json::Value {
-    json!({
+fn kubernetes_service(services: &Resource) -> serde_json::Value {
+    let mut service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {
             "name": "kubernetes", "namespace": "default",
             "labels": {"component": "apiserver", "provider": "kubernetes"},
         },
         "spec": {
-            "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "internalTrafficPolicy": "Cluster",
-            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+            "clusterIP": "10.96.0.1", "internalTrafficPolicy": "Cluster", "ipFamilyPolicy": "SingleStack",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
             "sessionAffinity": "None", "type": "ClusterIP",
         },
         "status": {"loadBalancer": {}},
-    })
+    });
+    // As with every service, nobody owns what the server fills in.
+    track_own(services, None, &mut service, OwnWrite::Server);
+    service["spec"]["clusterIPs"] = json!(["10.96.0.1"]);
+    service["spec"]["ipFamilies"] = json!(["IPv4"]);
+    service
 }

@@ -41,7 +41,8 @@ pub struct Target<'a> {
     /// The schema of the version of the request.
     pub schema: &'a Structural,
     /// The other versions that are served, by apiVersion. They share the form of the request's version: entries
-    /// of theirs are compared without conversion. Entries of versions that are not here are dropped.
+    /// of theirs are compared without conversion. Entries of versions that are not here are dropped, or, of custom
+    /// resources, a fault.
     pub versions: &'a [(&'a str, &'a Structural)],
     /// An object of this kind without any field set. `None` has only apiVersion and kind, as custom resources do;
     /// built-in kinds have fields that are always there.
@@ -150,7 +151,7 @@ pub fn keep_times(live: &Value, new: &mut Value) {
     let (Some(old), Some(now)) = (entries(live), entries(new)) else {
         return;
     };
-    if old == now || timeless(old) != timeless(now) || without_entries(live) != without_entries(new) {
+    if old == now || !same_but_times(old, now) || !same_but_entries(live, new) {
         return;
     }
     let old = old.clone();
@@ -159,14 +160,28 @@ pub fn keep_times(live: &Value, new: &mut Value) {
     }
 }
 
-fn timeless(entries: &Value) -> Value {
-    let mut entries = entries.clone();
-    for entry in entries.as_array_mut().into_iter().flatten() {
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
+fn same_but_times(old: &Value, now: &Value) -> bool {
+    match (old.as_array(), now.as_array()) {
+        (Some(old), Some(now)) => {
+            old.len() == now.len() && old.iter().zip(now).all(|(old, now)| same_but(old, now, "time"))
         }
+        _ => old == now,
     }
-    entries
+}
+
+fn same_but_entries(live: &Value, new: &Value) -> bool {
+    same_but(live, new, "metadata") && same_but(&live["metadata"], &new["metadata"], "managedFields")
+}
+
+/// Whether two objects differ in nothing but one field.
+fn same_but(a: &Value, b: &Value, field: &str) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+        return a == b;
+    };
+    let others = |object: &Map<String, Value>| object.len() - usize::from(object.contains_key(field));
+    others(a) == others(b)
+        && a.iter()
+            .all(|(name, value)| name == field || b.get(name) == Some(value))
 }
 
 fn check_request(target: &Target<'_>, applied: &Value, manager: &Manager<'_>) -> Result<(), ApplyError> {

@@ -23,7 +23,7 @@ use crate::options::{DeleteOptions, Propagation};
 use crate::registry::{Registry, Resource};
 use crate::state::Shared;
 use crate::versions;
-use crate::write::{ObjectExt as _, delete_entry};
+use crate::write::{ObjectExt as _, OwnWrite, delete_entry, track_own};
 
 /// The graph of owners and dependents, and what is to be looked at.
 #[derive(Debug)]
@@ -353,6 +353,9 @@ impl Shared {
             let before = versions::in_storage(resource, &entry)?;
             let mut object = before.clone();
             change(&mut object);
+            if object != before {
+                track_own(resource, Some(&before), &mut object, OwnWrite::Controller(""));
+            }
             let expect = Expect::At(entry.modified);
             let outcome = match object.is_deleting() && object.finalizers().is_empty() {
                 true => self.remove(resource, key, expect, &object).await,

@@ -15,7 +15,7 @@ use crate::options::DeleteOptions;
 use crate::registry::Resource;
 use crate::state::Shared;
 use crate::versions;
-use crate::write::{ObjectExt as _, delete_entry, rfc3339};
+use crate::write::{ObjectExt as _, OwnWrite, delete_entry, rfc3339, track_own};
 
 /// Namespaces that exist from the start and cannot be deleted.
 const SYSTEM: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -107,11 +107,14 @@ impl Namespaces {
             return Ok(());
         };
         for name in SYSTEM {
-            let namespace = json!({
+            let mut namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace",
                 "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-                "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
             });
+            // As with every new namespace, nobody owns what the server adds.
+            track_own(resource, None, &mut namespace, OwnWrite::Server);
+            namespace["spec"] = json!({"finalizers": ["kubernetes"]});
+            namespace["status"] = json!({"phase": "Active"});
             create_if_absent(shared, resource, name, namespace).await?;
         }
         let page = shared
@@ -186,11 +189,12 @@ impl Shared {
             let account = json!({
                 "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name},
             });
+            // Has no field that could be owned.
             create_if_absent(self, resource, &format!("{name}/default"), account).await?;
         }
         if let Some(resource) = self.built_in("", "configmaps") {
             let description = "Contains the certificate authority of this API server.";
-            let config = json!({
+            let mut config = json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {
                     "name": "kube-root-ca.crt", "namespace": name,
@@ -198,6 +202,7 @@ impl Shared {
                 },
                 "data": {"ca.crt": self.settings.root_ca},
             });
+            track_own(resource, None, &mut config, OwnWrite::Controller(""));
             create_if_absent(self, resource, &format!("{name}/kube-root-ca.crt"), config).await?;
         }
         Ok(())
@@ -254,6 +259,12 @@ impl Shared {
             let before = versions::parse(&entry)?;
             let mut namespace = before.clone();
             set_conditions(&mut namespace, left);
+            track_own(
+                &resource,
+                Some(&before),
+                &mut namespace,
+                OwnWrite::Controller("status"),
+            );
             if left.is_empty() {
                 let rest: Vec<Value> = namespace["spec"]["finalizers"]
                     .as_array()

@@ -21,7 +21,7 @@ use crate::options::DeleteOptions;
 use crate::registry::{Registry, Resource, Shape, space_of};
 use crate::state::Shared;
 use crate::versions;
-use crate::write::{ObjectExt as _, delete_entry};
+use crate::write::{ObjectExt as _, OwnWrite, delete_entry, track_own};
 
 /// How long the writer of a definition waits for it to be served before it gets its answer anyway.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -158,12 +158,14 @@ impl Shared {
     async fn store_definition(
         &self,
         entry: &Entry,
-        definition: &Value,
+        definition: &mut Value,
     ) -> Result<Option<Arc<Entry>>, Status> {
         let registry = self.registry.load();
         let resource = registry
             .find(GROUP, "v1", PLURAL)
             .ok_or_else(|| Status::internal("no definitions"))?;
+        let before = versions::parse(entry)?;
+        track_own(resource, Some(&before), definition, OwnWrite::ServerStatus);
         let expect = Expect::At(entry.modified);
         let gone = definition.is_deleting() && definition.finalizers().is_empty();
         let outcome = match gone {
@@ -220,7 +222,7 @@ impl Shared {
                 message,
                 now,
             ) {
-                self.store_definition(entry, &definition).await?;
+                self.store_definition(entry, &mut definition).await?;
             }
             return Ok(());
         }
@@ -238,7 +240,7 @@ impl Shared {
             .filter(|f| f != CLEANUP_FINALIZER)
             .collect();
         definition.set_finalizers(&rest);
-        self.store_definition(entry, &definition).await?;
+        self.store_definition(entry, &mut definition).await?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Makes served resources: from the table of built-in kinds and from stored definitions.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use skopos_object::compare_versions;
@@ -45,6 +45,7 @@ fn built_in(kind: &'static skopos_builtin::Kind) -> Resource {
         storage_group: storage_group.into(),
         storage_version: storage_version.into(),
         source: Source::BuiltIn(kind),
+        tracking: OnceLock::new(),
     }
 }
 
@@ -87,9 +88,10 @@ pub(super) fn of_definition(definition: &Value, shape: Shape) -> Result<Vec<Arc<
         schemas.insert(text(&version["name"]), Arc::new(schema_of(version)?));
     }
     let (schemas, shape) = (Arc::new(schemas), Arc::new(shape));
+    let replicas_paths = Arc::new(replicas_paths(definition, versions));
     let mut resources = Vec::new();
     for version in versions.iter().filter(|v| v["served"] == true) {
-        let custom = custom(definition, version, &schemas, &shape);
+        let custom = custom(definition, version, &schemas, &replicas_paths, &shape);
         resources.push(Arc::new(resource(definition, version, storage, custom)));
     }
     Ok(resources)
@@ -118,6 +120,7 @@ fn custom(
     definition: &Value,
     version: &Value,
     schemas: &Arc<BTreeMap<String, Arc<Structural>>>,
+    replicas_paths: &Arc<Vec<(String, Vec<String>)>>,
     shape: &Arc<Shape>,
 ) -> Custom {
     let columns = version["additionalPrinterColumns"]
@@ -135,12 +138,29 @@ fn custom(
             .pointer("/subresources/status")
             .is_some_and(|s| !s.is_null()),
         scale: version.pointer("/subresources/scale").and_then(Scale::from_json),
+        replicas_paths: Arc::clone(replicas_paths),
         columns,
         selectable_fields: selectable_fields(version),
         deprecation: deprecation(definition, version),
         terminating: !definition["metadata"]["deletionTimestamp"].is_null(),
         shape: Arc::clone(shape),
     }
+}
+
+fn replicas_paths(definition: &Value, versions: &[Value]) -> Vec<(String, Vec<String>)> {
+    let group = text(&definition["spec"]["group"]);
+    let path_of = |version: &Value| {
+        let path = version.pointer("/subresources/scale/specReplicasPath");
+        let path = path.and_then(Value::as_str).unwrap_or("").trim_start_matches('.');
+        match path {
+            "" => Vec::new(),
+            path => path.split('.').map(str::to_owned).collect(),
+        }
+    };
+    versions
+        .iter()
+        .map(|version| (format!("{group}/{}", text(&version["name"])), path_of(version)))
+        .collect()
 }
 
 fn selectable_fields(version: &Value) -> Vec<SelectableField> {
@@ -220,6 +240,7 @@ fn resource(definition: &Value, version: &Value, storage: &Value, custom: Custom
         storage_group: group.clone(),
         space: space_of(&group, &plural),
         source: Source::Custom(Box::new(custom)),
+        tracking: OnceLock::new(),
         group,
         version,
         plural,

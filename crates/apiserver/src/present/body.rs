@@ -131,7 +131,7 @@ fn check_types(value: &Value, types: Types, body: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-fn go_name(value: &Value) -> &'static str {
+pub(crate) fn go_name(value: &Value) -> &'static str {
     match value {
         Value::Object(_) => "object",
         Value::Array(_) => "array",

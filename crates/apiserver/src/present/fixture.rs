@@ -1,7 +1,7 @@
 //! A small registry for tests: config maps, deployments, and two custom resources.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use skopos_schema::{Column, JsonPath, Scale, Structural};
@@ -68,6 +68,7 @@ pub(crate) fn built_in(group: &str, version: &str, kind: &str) -> Arc<Resource> 
         storage_group: group.to_owned(),
         space: space_of(group, kind.plural),
         source: Source::BuiltIn(kind),
+        tracking: OnceLock::new(),
     })
 }
 
@@ -141,12 +142,14 @@ fn custom(group: &str, plural: &str, kind: &str) -> Resource {
             schemas: Arc::new(BTreeMap::from([("v1".to_owned(), schema)])),
             status: false,
             scale: None,
+            replicas_paths: Arc::default(),
             columns: Vec::new(),
             selectable_fields: Vec::new(),
             deprecation: None,
             terminating: false,
             shape: Arc::new(Shape::new(Revision(0))),
         })),
+        tracking: OnceLock::new(),
     }
 }
 

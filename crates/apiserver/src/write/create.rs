@@ -7,9 +7,9 @@ use skopos_object::{Status, raw_path};
 use skopos_store::{Entry, Expect, WriteError};
 
 use super::prepare::{self, Operation};
-use super::{ObjectExt as _, body, commit};
+use super::{Author, ObjectExt as _, body, commit, metadata, track};
 use crate::call::{Answer, Call};
-use crate::options::WriteOptions;
+use crate::options::{WriteKind, WriteOptions};
 use crate::state::Shared;
 use crate::versions;
 
@@ -17,12 +17,12 @@ use crate::versions;
 const GENERATE_NAME_ATTEMPTS: usize = 8;
 
 pub(crate) async fn create(shared: &Shared, call: &Call) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Create)?;
     let object = body::read_object(call, options.field_validation)?;
     if call.resource.namespaced && call.target.namespace.is_empty() {
         return Err(Status::bad_request("namespace is required for this resource"));
     }
-    let entry = insert(shared, call, object, options.dry_run).await?;
+    let entry = insert(shared, call, object, &options).await?;
     Ok(Answer::Stored { code: 201, entry })
 }
 
@@ -31,9 +31,12 @@ pub(super) async fn insert(
     shared: &Shared,
     call: &Call,
     mut object: Value,
-    dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Arc<Entry>, Status> {
+    metadata::wipe_for_create(&mut object);
     prepare::default(&call.resource, &mut object);
+    track(&call.resource, None, &mut object, Author::of(call, options));
+    let dry_run = options.dry_run;
     let prefix = object.meta_str("generateName").to_owned();
     let named = call.resource.group_resource();
     if !object.name().is_empty() || prefix.is_empty() {
@@ -64,7 +67,7 @@ fn taken(shared: &Shared, call: &Call, name: &str) -> Status {
 }
 
 /// `None` when the name is taken.
-async fn insert_once(
+pub(super) async fn insert_once(
     shared: &Shared,
     call: &Call,
     mut object: Value,

@@ -215,9 +215,9 @@ pub(super) fn is_held(resource: &Resource, object: &Value) -> bool {
 /// `/finalize` of a namespace changes nothing but its `spec.finalizers`.
 pub(super) fn prepare_finalize(new: &mut Value, old: &Value) {
     let finalizers = new.pointer("/spec/finalizers").cloned();
-    let version = new.meta_str("resourceVersion").to_owned();
-    *new = old.clone();
-    new.set_meta("resourceVersion", version);
+    let mut merged = old.clone();
+    prepare::carry_over(&mut merged, new);
+    *new = merged;
     match finalizers {
         Some(finalizers) => new["spec"] = serde_json::json!({"finalizers": finalizers}),
         None => new["spec"] = serde_json::json!({}),

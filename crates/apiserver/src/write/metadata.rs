@@ -9,17 +9,23 @@ use super::ObjectExt as _;
 use crate::registry::Resource;
 use crate::strategy::name_errors;
 
-/// Sets what the server owns on a new object.
-pub(super) fn fill_for_create(object: &mut Value, now: Timestamp) {
+/// Takes out what a client cannot give a new object.
+pub(super) fn wipe_for_create(object: &mut Value) {
     for field in [
+        "creationTimestamp",
+        "uid",
         "selfLink",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
-        "managedFields",
-        "generation",
     ] {
         object.remove_meta(field);
     }
+}
+
+/// Sets what the server owns on a new object.
+pub(super) fn fill_for_create(object: &mut Value, now: Timestamp) {
+    wipe_for_create(object);
+    object.remove_meta("generation");
     object.set_meta("creationTimestamp", rfc3339(now));
     object.set_meta("uid", uuid::Uuid::new_v4().to_string());
 }
@@ -27,7 +33,6 @@ pub(super) fn fill_for_create(object: &mut Value, now: Timestamp) {
 /// Carries over from the stored object what an update may not change and need not repeat.
 pub(super) fn fill_for_update(new: &mut Value, old: &Value) {
     new.remove_meta("selfLink");
-    new.remove_meta("managedFields");
     for field in ["generation", "creationTimestamp", "deletionTimestamp"] {
         match old.meta(field) {
             Some(value) => new.set_meta(field, value.clone()),
@@ -40,10 +45,6 @@ pub(super) fn fill_for_update(new: &mut Value, old: &Value) {
             let value = value.clone();
             new.set_meta(field, value);
         }
-    }
-    if let Some(managed) = old.meta("managedFields") {
-        let managed = managed.clone();
-        new.set_meta("managedFields", managed);
     }
 }
 

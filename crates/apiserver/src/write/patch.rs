@@ -7,9 +7,9 @@ use skopos_object::{
 };
 
 use super::update::{self, Change, modify};
-use super::{body, commit};
+use super::{Configuration, apply, body, commit};
 use crate::call::{Answer, Call};
-use crate::options::WriteOptions;
+use crate::options::{WriteKind, WriteOptions};
 use crate::scale;
 use crate::state::Shared;
 
@@ -27,11 +27,23 @@ pub(crate) enum Patch {
 }
 
 pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&call.query, "PatchOptions")?;
+    let media_type = media_type(call);
+    let kind = match media_type {
+        APPLY_PATCH => WriteKind::Apply,
+        _ => WriteKind::Patch,
+    };
+    let options = WriteOptions::parse(&call.query, &call.headers, kind)?;
     if call.target.name.is_empty() {
         return Err(Status::bad_request("name must be provided"));
     }
-    let (patch, duplicates) = Patch::read(call)?;
+    if kind == WriteKind::Apply {
+        let configuration = Configuration::read(call)?;
+        return match call.target.subresource.as_str() {
+            "scale" => scale::apply(shared, call, &configuration, &options).await,
+            _ => apply::apply(shared, call, &configuration, &options).await,
+        };
+    }
+    let (patch, duplicates) = Patch::read(call, media_type)?;
     if call.target.subresource == "scale" {
         return scale::patch(shared, call, &patch, &options).await;
     }
@@ -45,19 +57,19 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
         })?;
         Ok(new)
     };
-    let entry = modify(shared, call, options.dry_run, Change::Apply(&apply)).await?;
+    let entry = modify(shared, call, &options, Change::Patch(&apply)).await?;
     Ok(Answer::Stored { code: 200, entry })
+}
+
+fn media_type(call: &Call) -> &str {
+    let header = call.headers.get(http::header::CONTENT_TYPE);
+    let text = header.and_then(|v| v.to_str().ok()).unwrap_or("");
+    text.split(';').next().unwrap_or("").trim()
 }
 
 impl Patch {
     /// The patch and the paths of fields it gives twice.
-    fn read(call: &Call) -> Result<(Patch, Vec<String>), Status> {
-        let header = call
-            .headers
-            .get(http::header::CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or("");
-        let media_type = header.split(';').next().unwrap_or("").trim();
+    fn read(call: &Call, media_type: &str) -> Result<(Patch, Vec<String>), Status> {
         match media_type {
             JSON_PATCH => Ok((read_json_patch(&call.body)?, Vec::new())),
             MERGE_PATCH => {

@@ -130,10 +130,19 @@ pub(super) fn prepare_status_update(call: &Call, new: &mut Value, old: &Value) -
     // Of a custom resource nothing but the status is taken, labels and annotations included.
     let mut merged = old.clone();
     copy_field(&mut merged, new, "status");
-    let version = new.meta_str("resourceVersion").to_owned();
-    merged.set_meta("resourceVersion", version);
+    carry_over(&mut merged, new);
     *new = merged;
     Ok(())
+}
+
+/// What a write brings along besides the part of the object that it changes.
+pub(super) fn carry_over(merged: &mut Value, new: &Value) {
+    let version = new.meta_str("resourceVersion").to_owned();
+    merged.set_meta("resourceVersion", version);
+    match new.meta("managedFields") {
+        Some(entries) => merged.set_meta("managedFields", entries.clone()),
+        None => merged.remove_meta("managedFields"),
+    }
 }
 
 fn copy_field(new: &mut Value, old: &Value, field: &str) {

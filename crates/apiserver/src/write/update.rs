@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use skopos_object::{FieldError, FieldPath, GroupKind, Status};
+use skopos_schema::keep_times;
 use skopos_store::{Entry, Expect, WriteError};
 
 use super::prepare::{self, Operation};
-use super::{ObjectExt as _, body, commit, create};
+use super::{Author, ObjectExt as _, body, commit, create, track};
 use crate::call::{Answer, Call};
-use crate::options::WriteOptions;
+use crate::options::{WriteKind, WriteOptions};
 use crate::state::Shared;
 use crate::{scale, strategy, versions};
 
 pub(crate) async fn update(shared: &Shared, call: &Call) -> Result<Answer, Status> {
-    let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Update)?;
     if call.target.name.is_empty() {
         return Err(Status::bad_request("name must be provided"));
     }
@@ -25,10 +26,10 @@ pub(crate) async fn update(shared: &Shared, call: &Call) -> Result<Answer, Statu
     check_name(call, &object)?;
     let absent = shared.store.get(&call.resource.space, &call.key()).is_none();
     if absent && call.target.subresource.is_empty() && strategy::creates_on_update(&call.resource) {
-        let entry = create::insert(shared, call, object, options.dry_run).await?;
+        let entry = create::insert(shared, call, object, &options).await?;
         return Ok(Answer::Stored { code: 201, entry });
     }
-    let entry = modify(shared, call, options.dry_run, Change::Replace(&object)).await?;
+    let entry = modify(shared, call, &options, Change::Replace(&object)).await?;
     Ok(Answer::Stored { code: 200, entry })
 }
 
@@ -50,7 +51,9 @@ pub(crate) enum Change<'a> {
     /// A whole new object from a PUT.
     Replace(&'a Value),
     /// A function of the current object, in the served version: patches.
-    Apply(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
+    Patch(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
+    /// Like a patch, but the new object has its defaults and says already who owns what.
+    Owned(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
 }
 
 /// Applies a change to the stored object, through the whole pipeline, until it wins.
@@ -59,7 +62,7 @@ pub(crate) enum Change<'a> {
 pub(crate) async fn modify(
     shared: &Shared,
     call: &Call,
-    dry_run: bool,
+    options: &WriteOptions,
     change: Change<'_>,
 ) -> Result<Arc<Entry>, Status> {
     let key = call.key();
@@ -71,14 +74,18 @@ pub(crate) async fn modify(
         let old = versions::from_entry(&call.resource, &entry)?;
         let mut new = match &change {
             Change::Replace(object) => (*object).clone(),
-            Change::Apply(apply) => apply(&old)?,
+            Change::Patch(change) | Change::Owned(change) => change(&old)?,
         };
         check_preconditions(call, &new, &old, &entry, matches!(change, Change::Replace(_)))?;
         if new.meta_str("resourceVersion").is_empty() {
             new.set_meta("resourceVersion", entry.modified.to_string());
         }
+        if !matches!(change, Change::Owned(_)) {
+            prepare::default(&call.resource, &mut new);
+            track(&call.resource, Some(&old), &mut new, Author::of(call, options));
+        }
         run_pipeline(shared, call, &mut new, &old)?;
-        match store(shared, call, &key, &entry, new, dry_run).await? {
+        match store(shared, call, &key, &entry, new, options.dry_run).await? {
             Some(entry) => return Ok(entry),
             None => tokio::task::yield_now().await,
         }
@@ -134,13 +141,13 @@ fn run_pipeline(shared: &Shared, call: &Call, new: &mut Value, old: &Value) -> R
         "status" => Operation::UpdateStatus { old },
         _ => Operation::Update { old },
     };
-    prepare::default(&call.resource, new);
     match (operation, call.target.subresource.as_str()) {
         (Operation::UpdateStatus { .. }, _) => prepare::prepare_status_update(call, new, old)?,
         (_, "finalize") => super::delete::prepare_finalize(new, old),
         _ => prepare::prepare_update(call, new, old)?,
     }
     shared.admit(call, new, operation)?;
+    keep_times(old, new);
     prepare::validate(call, new, operation)
 }
 

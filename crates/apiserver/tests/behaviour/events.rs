@@ -63,7 +63,7 @@ impl<'a> Watch<'a> {
                 let line: Vec<u8> = self.pending.drain(..=end).collect();
                 let line = self.server.inbound(line.into());
                 let mut event: Value = serde_json::from_slice(&line).unwrap();
-                self.server.forget_managers(&mut event);
+                Server::forget_managers(&mut event);
                 let kind = event["type"].as_str().unwrap().to_owned();
                 return Some(Event {
                     kind,

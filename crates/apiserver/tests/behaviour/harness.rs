@@ -208,7 +208,7 @@ impl Server {
             let bytes = read(body).await;
             let bytes = self.inbound(bytes);
             let mut body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            self.forget_managers(&mut body);
+            Server::forget_managers(&mut body);
             Answer {
                 code: parts.status.as_u16(),
                 headers: self.inbound_headers(parts.headers),
@@ -259,16 +259,14 @@ impl Server {
         headers
     }
 
-    /// Field managers are not tracked yet, so what a real server says about them is left out.
-    pub(crate) fn forget_managers(&self, value: &mut Value) {
+    /// Who owns which field is the subject of `applying` alone, which reads it from [`Answer::bytes`].
+    pub(crate) fn forget_managers(value: &mut Value) {
         match value {
-            Value::Object(fields) if self.is_real() => {
+            Value::Object(fields) => {
                 fields.remove("managedFields");
-                fields.values_mut().for_each(|field| self.forget_managers(field));
+                fields.values_mut().for_each(Server::forget_managers);
             }
-            Value::Array(items) if self.is_real() => {
-                items.iter_mut().for_each(|item| self.forget_managers(item));
-            }
+            Value::Array(items) => items.iter_mut().for_each(Server::forget_managers),
             _ => {}
         }
     }

@@ -14,6 +14,7 @@ mod harness;
 mod objects;
 mod real;
 
+mod applying;
 mod creating;
 mod deleting;
 mod patching;

@@ -26,9 +26,9 @@ async fn objects_and_lists_come_as_yaml_on_request() {
     let object = server.post(WIDGETS, widget("a", json!({}))).await.ok();
     let answer = server.get_as(&format!("{WIDGETS}/a"), "application/yaml").await;
     assert_eq!(answer.header("content-type"), "application/yaml");
-    if !server.is_real() {
-        assert_eq!(skopos_object::yaml::decode(&answer.bytes).unwrap().value, object);
-    }
+    let mut shown = skopos_object::yaml::decode(&answer.bytes).unwrap().value;
+    Server::forget_managers(&mut shown);
+    assert_eq!(shown, object);
     let list = server.get_as(WIDGETS, "application/yaml").await;
     assert_eq!(
         skopos_object::yaml::decode(&list.bytes).unwrap().value["kind"],

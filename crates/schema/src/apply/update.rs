@@ -61,15 +61,28 @@ impl<'a> Write<'a> {
     }
 
     /// Drops entries of versions that are gone and fits the others to their schemas.
-    fn reconciled(&self, managed: Managed) -> Managed {
-        let fit = |(id, mut owner): (String, Owner)| {
-            owner.set = reconcile(self.type_of(&owner.api_version)?, &owner.set);
-            Some((id, owner))
-        };
-        Managed {
-            owners: managed.owners.into_iter().filter_map(fit).collect(),
-            times: managed.times,
+    ///
+    /// Custom resources cannot be converted to a version that is gone, which kube-apiserver takes for a fault.
+    fn reconciled(&self, mut managed: Managed) -> Result<Managed, Refusal> {
+        let is_custom = self.target.empty.is_none();
+        let mut owners = BTreeMap::new();
+        for (id, mut owner) in std::mem::take(&mut managed.owners) {
+            match self.type_of(&owner.api_version) {
+                Some(ty) => {
+                    owner.set = reconcile(ty, &owner.set);
+                    owners.insert(id, owner);
+                }
+                None if is_custom => {
+                    return Err(Refusal::Fault(format!(
+                        "request to convert CR to an invalid group/version: {}",
+                        owner.api_version
+                    )));
+                }
+                None => {}
+            }
         }
+        managed.owners = owners;
+        Ok(managed)
     }
 
     /// Ownership after an update from `live` to `new`. The fields it wrote go to the owner `id`.
@@ -86,7 +99,7 @@ impl<'a> Write<'a> {
                 Refusal::Fault(format!("failed to convert {which} object to smd typed: {why}"))
             })?;
         }
-        let managed = self.reconciled(managed);
+        let managed = self.reconciled(managed)?;
         let (mut managed, found) = self.move_ownership(live, new, managed, id, true)?;
         let set = managed
             .owners
@@ -113,7 +126,7 @@ impl<'a> Write<'a> {
         force: bool,
     ) -> Result<Merged, Refusal> {
         let ty = self.own_type();
-        let mut managed = self.reconciled(managed);
+        let mut managed = self.reconciled(managed)?;
         let merged = merge(ty, live, applied)
             .map_err(|why| Refusal::Fault(format!("failed to merge config: {why}")))?;
         let id = owner.id();
