@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use skopos_object::{Object, ResourceVersion, Status, WatchEvent};
 
+use crate::limits::random_fraction;
 use crate::list::{ListParams, ListStream};
 use crate::watch::{WatchParams, WatchStream};
 use crate::{Api, Call, Client, Error};
@@ -295,13 +296,6 @@ impl Backoff {
     }
 }
 
-/// A number from 0 to 1 from the seeds that the standard library draws for its hash maps.
-fn random_fraction() -> f64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    let bits = RandomState::new().hash_one(0_u8);
-    f64::from(u32::try_from(bits >> 32).unwrap_or_default()) / f64::from(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,12 +310,5 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.next() <= Backoff::FIRST * 2);
-    }
-
-    #[test]
-    fn random_fraction_is_one() {
-        for _ in 0..100 {
-            assert!((0.0..=1.0).contains(&random_fraction()));
-        }
     }
 }

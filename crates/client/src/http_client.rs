@@ -8,9 +8,11 @@ use http::{HeaderMap, Method, Request, Response, header};
 use kube::client::Body;
 use serde_json::Value;
 use skopos_object::{Reason, Status};
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::body::Chunks;
+use crate::limits::{Bucket, Limits, Retry};
 use crate::resource::escape;
 
 /// A handle on one API server. Cheap to clone.
@@ -18,6 +20,8 @@ use crate::resource::escape;
 pub struct Client {
     kube: kube::Client,
     server: Arc<str>,
+    rate: Option<Arc<Bucket>>,
+    retry: Retry,
 }
 
 impl std::fmt::Debug for Client {
@@ -40,8 +44,8 @@ pub struct Call {
     pub(crate) path: String,
     query: String,
     accept: &'static str,
-    content_type: Option<&'static str>,
-    body: Bytes,
+    pub(crate) content_type: Option<&'static str>,
+    pub(crate) body: Bytes,
 }
 
 impl Call {
@@ -148,7 +152,17 @@ impl Client {
         Self {
             kube,
             server: server.into(),
+            rate: None,
+            retry: Retry::NEVER,
         }
+    }
+
+    /// Keeps to limits, which clones made from here on share. Without this every request is sent once and at once.
+    #[must_use]
+    pub fn with_limits(mut self, limits: &Limits) -> Self {
+        self.rate = limits.rate.map(|rate| Arc::new(Bucket::new(rate)));
+        self.retry = limits.retry;
+        self
     }
 
     /// Returns the wrapped client, for users of typed APIs.
@@ -166,8 +180,24 @@ impl Client {
         self.kube.default_namespace()
     }
 
-    /// Sends a request and reads its answer whole.
+    /// Sends a request and reads its answer whole. Sends it again where [`Retry`] says so.
     pub async fn call(&self, call: &Call) -> Result<Answer, Error> {
+        let begin = Instant::now();
+        let mut failures = 0;
+        loop {
+            let error = match self.call_once(call).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            failures += 1;
+            match self.retry.pause(call, &error, failures, begin) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(error),
+            }
+        }
+    }
+
+    async fn call_once(&self, call: &Call) -> Result<Answer, Error> {
         let work = async {
             let opened = self.open(call).await?;
             let code = opened.code;
@@ -194,6 +224,9 @@ impl Client {
 
     /// Sends a request and returns its answer unread, once the server has accepted it.
     pub(crate) async fn open(&self, call: &Call) -> Result<Opened, Error> {
+        if let Some(rate) = &self.rate {
+            rate.permission().await;
+        }
         let response = self
             .kube
             .send(call.request()?)
