@@ -10,6 +10,7 @@ mod requests;
 mod server;
 mod target;
 mod tools;
+mod tour;
 mod transcript;
 
 pub use endpoint::{Answer, Connection, Endpoint, Request, Streams};
@@ -18,4 +19,5 @@ pub use requests::{play_requests, set_requests_stage};
 pub use server::{Server, Start, memory_of};
 pub use target::Target;
 pub use tools::{kubectl, python, skopos};
+pub use tour::{Tour, build_with, client_sources};
 pub use transcript::{compare_or_update, play};

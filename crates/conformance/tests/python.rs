@@ -1,23 +1,22 @@
 //! The Python `kubernetes` client, as its users write it.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
-use skopos_conformance::{Target, python};
+use skopos_conformance::{Tour, python};
 
-#[test]
-fn serves_the_python_client() -> anyhow::Result<()> {
-    let target = Target::start()?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/python/tour.py");
-    let crd = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/fixtures/crd.yaml");
+fn main() -> ExitCode {
+    let tour = Tour {
+        more_checks: &["dynamic_client"],
+        needs: &[("python3", "install Python 3 with venv")],
+        prepare,
+    };
+    tour.run()
+}
+
+fn prepare() -> anyhow::Result<Command> {
     let mut tour = Command::new(python()?);
-    tour.arg(script)
-        .arg(crd)
-        .env("KUBECONFIG", target.kubeconfig())
+    tour.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/python/tour.py"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
-    let output = tour.output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "{said}{complaint}");
-    Ok(())
+    Ok(tour)
 }
