@@ -143,6 +143,12 @@ impl Api {
         }
     }
 
+    /// Reads a subresource of an object, such as `scale`.
+    pub async fn get_subresource(&self, name: &str, subresource: &str) -> Result<Value, Error> {
+        let call = Call::get(self.object(name, Some(subresource)));
+        Ok(self.client.call(&call).await?.value)
+    }
+
     /// Reads one object, or the collection, in another representation, such as a table.
     pub async fn read_as(
         &self,

@@ -34,6 +34,7 @@ mod list_watch;
 mod malformed;
 mod resource;
 mod split;
+mod typed;
 mod watch;
 
 pub use api::{Api, DeleteParams, Patch, Propagation, WriteParams};
@@ -48,4 +49,5 @@ pub use limits::{Limits, Rate, Retry};
 pub use list::{ListParams, ListStream};
 pub use resource::Resource;
 pub use split::ListMeta;
+pub use typed::{Scale, TypedApi, TypedList, from_object};
 pub use watch::{WatchParams, WatchStream};
