@@ -5,8 +5,6 @@
 mod pending;
 mod report;
 mod subscription;
-#[cfg(test)]
-mod tests;
 mod writer;
 
 use std::{

@@ -5,8 +5,6 @@ mod content;
 mod index;
 mod staging;
 mod table;
-#[cfg(test)]
-mod tests;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

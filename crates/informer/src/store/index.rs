@@ -1,6 +1,7 @@
 //! Finding objects by something else than their key.
 
 use std::{
+    borrow::Cow,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -49,11 +50,7 @@ impl Index {
     pub fn label(label: impl Into<String>) -> Self {
         let label = label.into();
         Self::new(format!("label {label}"), move |object| {
-            object
-                .label(&label)
-                .map(|value| value.into_owned())
-                .into_iter()
-                .collect()
+            object.label(&label).map(Cow::into_owned).into_iter().collect()
         })
     }
 

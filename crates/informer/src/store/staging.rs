@@ -1,5 +1,7 @@
 //! A list that is being read, aside from what the store shows.
 
+use std::sync::Arc;
+
 use skopos_object::{Object, ObjectKey};
 
 use super::{body::Body, table::Table};
@@ -27,31 +29,27 @@ impl Staging {
     /// Takes an object of the list.
     pub(crate) fn add(&mut self, object: Object, shown: &Table) {
         let hasher = shown.hasher().clone();
+        let object = Arc::new(object);
         let key = hasher.key_of(&object);
-        let earlier = self.fresh.find(&key);
-        let known = shown.find(&key).filter(|place| {
-            let entry = shown.at(*place);
+        let (known, earlier) = (shown.find(&key), self.fresh.find(&key));
+        let is_known = |place: u32| {
+            let entry = shown.at(place);
             entry.is_some_and(|entry| entry.body.is_version_of(&object, &hasher))
-        });
-        match (known, earlier) {
-            (Some(place), earlier) => {
-                self.mark(place, true);
-                if let Some(earlier) = earlier {
-                    self.fresh.remove(earlier);
-                }
+        };
+        let unchanged = known.is_some_and(is_known);
+        if let Some(place) = known {
+            self.mark(place, unchanged);
+        }
+        let body = Body::Plain(object.clone());
+        match (unchanged, earlier) {
+            (true, None) => {}
+            (true, Some(earlier)) => {
+                self.fresh.remove(earlier);
             }
-            (None, earlier) => {
-                if let Some(place) = shown.find(&key) {
-                    self.mark(place, false);
-                }
-                let body = Body::plain(object.clone());
-                match earlier {
-                    Some(earlier) => self.fresh.replace(earlier, &key, self.part, body),
-                    None => {
-                        self.fresh.insert(&key, self.part, body);
-                    }
-                }
+            (false, None) => {
+                self.fresh.insert(&key, self.part, body);
             }
+            (false, Some(earlier)) => self.fresh.replace(earlier, &key, self.part, body),
         }
     }
 

@@ -9,7 +9,11 @@ use tokio_util::sync::CancellationToken;
 use crate::server::Server;
 
 /// Runs `test` beside an informer on `server`.
-pub async fn beside<T>(server: &Server, config: InformerConfig, test: impl AsyncFnOnce(Informer) -> T) -> T {
+pub(crate) async fn beside<T>(
+    server: &Server,
+    config: InformerConfig,
+    test: impl AsyncFnOnce(Informer) -> T,
+) -> T {
     let informer = Informer::new("things", config);
     let shutdown = CancellationToken::new();
     let run = informer.run(server.source(), shutdown.clone());
@@ -21,7 +25,7 @@ pub async fn beside<T>(server: &Server, config: InformerConfig, test: impl Async
     tokio::join!(run, test).1
 }
 
-pub async fn next(changes: &mut Subscription) -> String {
+pub(crate) async fn next(changes: &mut Subscription) -> String {
     let told = changes.next().await.expect("not stopped");
     format!(
         "{}{}",
@@ -34,7 +38,7 @@ pub async fn next(changes: &mut Subscription) -> String {
     )
 }
 
-pub fn describe(change: &Change) -> String {
+pub(crate) fn describe(change: &Change) -> String {
     let name = change.key().unwrap().name;
     let n = |object: &Option<skopos_object::Object>| object.as_ref().map(|o| o.get(&["spec", "n"]).unwrap());
     match (change.op, n(&change.old), n(&change.new)) {

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 /// One collection in memory.
 #[derive(Clone, Debug)]
-pub struct Server(Arc<Inner>);
+pub(crate) struct Server(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -25,51 +25,42 @@ struct Inner {
 }
 
 #[derive(Debug, Default)]
-pub struct State {
-    pub objects: BTreeMap<String, Object>,
-    pub history: Vec<(u64, WatchEvent)>,
-    pub revision: u64,
+pub(crate) struct State {
+    pub(crate) objects: BTreeMap<String, Object>,
+    pub(crate) history: Vec<(u64, WatchEvent)>,
+    pub(crate) revision: u64,
     /// Watches from before this version get a 410.
-    pub compacted: u64,
-    pub requests: Vec<Asked>,
+    pub(crate) compacted: u64,
+    pub(crate) n_requests: usize,
     /// What the next requests are answered with instead.
-    pub list_faults: VecDeque<Fault>,
-    pub watch_faults: VecDeque<Fault>,
+    pub(crate) list_faults: VecDeque<Fault>,
+    pub(crate) watch_faults: VecDeque<Fault>,
     /// No request is answered while this is set.
-    pub away: bool,
-    pub initial_events: bool,
+    pub(crate) away: bool,
+    pub(crate) initial_events: bool,
     epoch: u64,
     uids: u64,
-    /// Sends bookmarks when asked to.
-    pub bookmark: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
-    List(ListRequest),
-    Watch(WatchRequest),
 }
 
 #[derive(Debug)]
-pub enum Fault {
+pub(crate) enum Fault {
     Refuse(ListWatchError),
     /// These things, then the end of the stream.
     Items(Vec<ListItem>),
-    Events(Vec<WatchEvent>),
     /// An answer that says nothing more.
     Stall,
 }
 
-pub fn refused(status: Status) -> Fault {
+pub(crate) fn refused(status: Status) -> Fault {
     Fault::Refuse(ListWatchError::Refused(status))
 }
 
-pub fn away() -> ListWatchError {
+pub(crate) fn away() -> ListWatchError {
     ListWatchError::Unavailable("connection refused".into())
 }
 
 impl Server {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let state = State {
             initial_events: true,
             revision: 10,
@@ -81,17 +72,17 @@ impl Server {
         }))
     }
 
-    pub fn source(&self) -> Arc<dyn ListWatch> {
+    pub(crate) fn source(&self) -> Arc<dyn ListWatch> {
         Arc::new(self.clone())
     }
 
-    pub fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         let result = f(&mut self.0.state.lock().unwrap());
         self.0.changed.send_modify(|n| *n += 1);
         result
     }
 
-    pub fn put(&self, name: &str, spec: u64) -> u64 {
+    pub(crate) fn put(&self, name: &str, spec: u64) -> u64 {
         self.with(|state| {
             state.revision += 1;
             let known = state.objects.get(name).map(|object| object.uid().to_owned());
@@ -112,7 +103,7 @@ impl Server {
         })
     }
 
-    pub fn delete(&self, name: &str) -> u64 {
+    pub(crate) fn delete(&self, name: &str) -> u64 {
         self.with(|state| {
             let Some(last) = state.objects.remove(name) else {
                 return state.revision;
@@ -125,7 +116,7 @@ impl Server {
         })
     }
 
-    pub fn compact(&self) {
+    pub(crate) fn compact(&self) {
         self.with(|state| {
             state.compacted = state.revision;
             state.history.clear();
@@ -133,12 +124,12 @@ impl Server {
     }
 
     /// Ends all watches.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.with(|state| state.epoch += 1);
     }
 
     /// Sends a bookmark of the present version to those who watch.
-    pub fn bookmark(&self) {
+    pub(crate) fn bookmark(&self) {
         self.with(|state| {
             state.revision += 1;
             let event = WatchEvent::Bookmark {
@@ -149,25 +140,9 @@ impl Server {
         });
     }
 
-    pub fn lists(&self) -> Vec<ListRequest> {
-        let pick = |asked: &Asked| match asked {
-            Asked::List(request) => Some(request.clone()),
-            Asked::Watch(_) => None,
-        };
-        self.with(|state| state.requests.iter().filter_map(pick).collect())
-    }
-
-    pub fn watches(&self) -> Vec<WatchRequest> {
-        let pick = |asked: &Asked| match asked {
-            Asked::Watch(request) => Some(request.clone()),
-            Asked::List(_) => None,
-        };
-        self.with(|state| state.requests.iter().filter_map(pick).collect())
-    }
-
     fn answer_list(&self, request: ListRequest) -> Result<ListStream, ListWatchError> {
         let mut state = self.0.state.lock().unwrap();
-        state.requests.push(Asked::List(request.clone()));
+        state.n_requests += 1;
         if state.away {
             return Err(away());
         }
@@ -202,16 +177,15 @@ impl Server {
         Ok(Box::pin(stream::iter(items.map(Ok).collect::<Vec<_>>())))
     }
 
-    fn answer_watch(&self, request: WatchRequest) -> Result<WatchStream, ListWatchError> {
+    fn answer_watch(&self, request: &WatchRequest) -> Result<WatchStream, ListWatchError> {
         let mut state = self.0.state.lock().unwrap();
-        state.requests.push(Asked::Watch(request.clone()));
+        state.n_requests += 1;
         if state.away {
             return Err(away());
         }
         match state.watch_faults.pop_front() {
             None => {}
             Some(Fault::Refuse(error)) => return Err(error),
-            Some(Fault::Events(events)) => return Ok(Box::pin(stream::iter(events.into_iter().map(Ok)))),
             Some(_) => return Ok(Box::pin(stream::pending())),
         }
         if request.initial_events && !state.initial_events {
@@ -287,11 +261,11 @@ impl ListWatch for Server {
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
-        async move { self.answer_watch(request) }.boxed()
+        async move { self.answer_watch(&request) }.boxed()
     }
 }
 
-pub fn object(name: &str, uid: &str, version: u64, n: u64) -> Object {
+pub(crate) fn object(name: &str, uid: &str, version: u64, n: u64) -> Object {
     let value = json!({
         "apiVersion": "example.com/v1",
         "kind": "Thing",
