@@ -62,17 +62,20 @@ pub enum ListReason {
     OtherHistory,
     /// The watch failed inside the source again and again.
     BrokenWatch,
+    /// Something happened to an object, and not even its name could be read.
+    Unreadable,
     /// The collection was opened anew, for example in another version of its kind.
     Reopened,
 }
 
 impl ListReason {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::First,
         Self::Expired,
         Self::OtherHistory,
         Self::BrokenWatch,
+        Self::Unreadable,
         Self::Reopened,
     ];
 
@@ -83,6 +86,7 @@ impl ListReason {
             Self::Expired => "expired",
             Self::OtherHistory => "other_history",
             Self::BrokenWatch => "broken_watch",
+            Self::Unreadable => "unreadable",
             Self::Reopened => "reopened",
         }
     }

@@ -69,7 +69,7 @@ impl Watch {
 impl Machine {
     /// Watches from our position, after a look at the source's history if there is doubt about it.
     pub(super) fn follow(&mut self, now: Duration) -> Action {
-        if self.suspect && self.can_probe {
+        if self.suspect {
             self.state = State::Probing { heard: now };
             // Without the selection, so that it costs the server one object and not a scan.
             return Action::List(ListRequest {
@@ -123,6 +123,16 @@ impl Machine {
         self.list(plan, now)
     }
 
+    /// Some object changed, and nobody can tell which: a list shows them all.
+    fn unreadable(&mut self, now: Duration, out: &mut Vec<Report>) -> Action {
+        let plan = Plan::latest(ListReason::Unreadable);
+        if self.listed_just_now(now) {
+            let error = ListWatchError::Malformed("an event without a readable name".into());
+            return self.rest(ReflectorError::Watch(error), Next::List(plan), now, out);
+        }
+        self.list(plan, now)
+    }
+
     fn listed_just_now(&self, now: Duration) -> bool {
         self.last_list.is_some_and(|last| now < last + FRUITLESS)
     }
@@ -149,7 +159,13 @@ impl Machine {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => out.push(Report::Applied(object)),
             WatchEvent::Deleted(object) => out.push(Report::Deleted(object)),
-            WatchEvent::Malformed { op, object } => out.push(Report::Malformed { op, object }),
+            WatchEvent::Malformed { op, object } => {
+                let is_nameless = object.key.is_none();
+                out.push(Report::Malformed { op, object });
+                if is_nameless {
+                    return self.unreadable(now, out);
+                }
+            }
             // One that came late says nothing new.
             WatchEvent::Bookmark { .. } if !advances => {}
             WatchEvent::Bookmark { resource_version, .. } => out.push(Report::Bookmark(resource_version)),
@@ -204,11 +220,9 @@ impl Machine {
             Fault::Away | Fault::Busy | Fault::TooLarge => {
                 self.rest(ReflectorError::List(error), Next::Follow, now, out)
             }
-            // It will not be had: a user who may only watch, say. What remains are bookmarks that go back.
-            Fault::Expired | Fault::Broken | Fault::Unsupported | Fault::Refused => {
-                self.can_probe = false;
-                self.watch(now)
-            }
+            // It is not to be had: a user who may only watch, say. The doubt remains: a watch from a version that
+            // the source never had is silent, and then it is asked again.
+            Fault::Expired | Fault::Broken | Fault::Unsupported | Fault::Refused => self.watch(now),
         }
     }
 }
