@@ -90,6 +90,11 @@ impl Watcher {
         }
     }
 
+    /// Whether it waits for a revision that is still to come, so that it can say nothing of progress.
+    pub fn is_ahead(&self) -> bool {
+        self.cursor > self.core.read().revision()
+    }
+
     fn pending<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'a Arc<Event>> {
         let space = state.space(&self.space);
         let newer = space

@@ -166,7 +166,9 @@ impl Stream {
                             if Instant::now() >= self.deadline {
                                 return None;
                             }
-                            return Some(self.bookmark());
+                            if let Some(bookmark) = self.bookmark() {
+                                return Some(bookmark);
+                            }
                         }
                     }
                 }
@@ -209,7 +211,9 @@ impl Stream {
         Some(frame.freeze())
     }
 
-    fn bookmark(&mut self) -> Bytes {
+    /// How far the watch is. One from a version still to come hears nothing: a client that brings it from another
+    /// server must not be told that all is well.
+    fn bookmark(&mut self) -> Option<Bytes> {
         if let Some(bookmarks) = &mut self.bookmarks {
             let last = self.deadline.checked_sub(LAST_BOOKMARK).unwrap_or(self.deadline);
             let next = Instant::now() + bookmarks.every;
@@ -220,8 +224,10 @@ impl Stream {
             };
         }
         match &self.phase {
-            Phase::Live(watcher) => self.view.bookmark(watcher.progress(), false),
-            _ => Bytes::new(),
+            Phase::Live(watcher) if !watcher.is_ahead() => {
+                Some(self.view.bookmark(watcher.progress(), false))
+            }
+            _ => None,
         }
     }
 }
