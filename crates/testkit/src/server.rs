@@ -63,11 +63,23 @@ impl TestServer {
     /// # Panics
     /// If it does not start.
     pub async fn start_with(config: Config) -> Self {
+        Self::start_all(config, Faults::seeded(0)).await
+    }
+
+    /// Starts a server behind faults that were made before, for a seed of their own.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start_with_faults(faults: Faults) -> Self {
+        Self::start_all(Config::default(), faults).await
+    }
+
+    async fn start_all(config: Config, faults: Faults) -> Self {
         let store = in_memory();
         let server = start_on(&store, &config).await;
         Self {
             current: Current::of(&server),
-            faults: Faults::seeded(0),
+            faults,
             server: Some(server),
             listener: None,
             store,

@@ -176,27 +176,28 @@ impl Following {
                 _ = self.bell.changed() => {}
                 () = sleep_until(self.deadline) => return None,
                 () = sleep_until(self.next_bookmark), if self.request.bookmarks => {
-                    let bookmark = self.bookmark();
-                    if !is_late {
-                        return Some(Ok(bookmark));
+                    match self.bookmark() {
+                        Some(bookmark) if !is_late => return Some(Ok(bookmark)),
+                        bookmark => self.held = bookmark,
                     }
-                    self.held = Some(bookmark);
                 }
             }
         }
     }
 
-    fn bookmark(&mut self) -> WatchEvent {
+    /// How far the watch is; nothing if it is from a version still to come, as API servers do.
+    fn bookmark(&mut self) -> Option<WatchEvent> {
         let now = Instant::now();
         let last = last_bookmark(self.deadline);
         self.next_bookmark = match now < last {
             true => (now + BOOKMARK_EVERY).min(last),
             false => self.deadline + BOOKMARK_EVERY,
         };
-        WatchEvent::Bookmark {
+        let is_ahead = self.cursor > self.source.version();
+        (!is_ahead).then(|| WatchEvent::Bookmark {
             resource_version: self.cursor.into(),
             initial_events_end: false,
-        }
+        })
     }
 
     /// The next change that this watch wants to see, if it happened already.
