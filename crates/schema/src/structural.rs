@@ -259,6 +259,48 @@ impl Structural {
         self.below.rules
     }
 
+    /// `format`, if it is one that is checked.
+    #[must_use]
+    pub fn format(&self) -> Option<&str> {
+        let format = self.checks.as_deref()?.format.as_ref()?;
+        Some(&format.name)
+    }
+
+    /// `required`, in the order of the schema.
+    pub fn required(&self) -> impl Iterator<Item = &str> {
+        let required = self.checks.as_deref().map_or(&[][..], |checks| &checks.required);
+        required.iter().map(AsRef::as_ref)
+    }
+
+    /// `enum`; empty if every value is allowed.
+    #[must_use]
+    pub fn enumeration(&self) -> &[Value] {
+        self.checks.as_deref().map_or(&[], |checks| &checks.enumeration)
+    }
+
+    /// `maxLength`; a negative one counts as 0, as for the limits below.
+    #[must_use]
+    pub fn max_length(&self) -> Option<u64> {
+        self.limit(|limits| limits.max_length)
+    }
+
+    /// `maxItems`.
+    #[must_use]
+    pub fn max_items(&self) -> Option<u64> {
+        self.limit(|limits| limits.max_items)
+    }
+
+    /// `maxProperties`.
+    #[must_use]
+    pub fn max_properties(&self) -> Option<u64> {
+        self.limit(|limits| limits.max_properties)
+    }
+
+    fn limit(&self, of: impl Fn(&Limits) -> Option<i64>) -> Option<u64> {
+        let limits = self.checks.as_deref()?.limits.as_deref()?;
+        of(limits).map(|limit| u64::try_from(limit).unwrap_or(0))
+    }
+
     pub(crate) fn keys(&self) -> &[Box<str>] {
         self.extras.as_deref().map_or(&[], |extras| &extras.list_map_keys)
     }
