@@ -1,183 +1,20 @@
 //! The reflector's decisions, one behaviour at a time. The numbers of the checklist it follows stand
 //! beside them (watch semantics, section 4).
 
+mod bench;
 mod random;
 
 use std::time::Duration;
 
 use serde_json::json;
 use skopos_object::{
-    Details, ListEnd, ListItem, ListRequest, ListWatchError, Malformed, Object, Op, Reason, ResourceVersion,
-    Status, VersionMatch, WatchEvent, WatchRequest,
+    Details, ListEnd, ListItem, ListWatchError, Object, Op, Reason, ResourceVersion, Status, VersionMatch,
+    WatchEvent,
 };
 
+use self::bench::{Bench, added, away, bookmark, deleted, end, item, malformed, modified, too_large};
 use super::{Action, Input, Machine};
-use crate::{FirstList, ReflectorConfig, Report};
-
-/// A machine, a clock, and what it did last.
-struct Bench {
-    machine: Machine,
-    now: Duration,
-    action: Action,
-    reports: Vec<String>,
-}
-
-impl Bench {
-    fn new(config: ReflectorConfig) -> Self {
-        Self::from(config, "")
-    }
-
-    fn from(config: ReflectorConfig, version: &str) -> Self {
-        let seed = Some(7);
-        let machine = Machine::new(ReflectorConfig { seed, ..config }, version.into());
-        let mut bench = Self {
-            machine,
-            now: Duration::ZERO,
-            action: Action::Rest,
-            reports: Vec::new(),
-        };
-        bench.give(Input::Woken);
-        bench
-    }
-
-    /// Lists only, no initial events.
-    fn listing() -> Self {
-        Self::new(ReflectorConfig {
-            initial_events: false,
-            ..ReflectorConfig::default()
-        })
-    }
-
-    /// Has listed at a version and watches from there.
-    fn watching(version: u64) -> Self {
-        let mut bench = Self::listing();
-        bench.give(Input::Opened);
-        bench.give(end(version, None));
-        bench.after(60);
-        bench.give(Input::Opened);
-        bench.reports.clear();
-        bench
-    }
-
-    fn give(&mut self, input: Input) -> &mut Self {
-        let mut reports = Vec::new();
-        let action = self.machine.step(input, self.now, &mut reports);
-        if action != Action::Keep {
-            self.action = action;
-        }
-        self.reports.extend(reports.iter().map(describe));
-        self
-    }
-
-    fn fail(&mut self, status: Status) -> &mut Self {
-        self.give(Input::Failed(ListWatchError::Refused(status)))
-    }
-
-    fn refuse(&mut self) -> &mut Self {
-        self.give(Input::Failed(away()))
-    }
-
-    fn after(&mut self, seconds: u64) -> &mut Self {
-        self.now += Duration::from_secs(seconds);
-        self
-    }
-
-    /// Lets the clock run to the deadline.
-    fn wake(&mut self) -> Duration {
-        let waited = self.machine.deadline().saturating_sub(self.now);
-        self.now = self.machine.deadline();
-        self.give(Input::Woken);
-        waited
-    }
-
-    fn list(&self) -> &ListRequest {
-        match &self.action {
-            Action::List(request) => request,
-            other => panic!("not a list: {other:?}"),
-        }
-    }
-
-    fn watch(&self) -> &WatchRequest {
-        match &self.action {
-            Action::Watch(request) => request,
-            other => panic!("not a watch: {other:?}"),
-        }
-    }
-
-    fn told(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.reports)
-    }
-}
-
-fn away() -> ListWatchError {
-    ListWatchError::Unavailable("connection refused".into())
-}
-
-fn describe(report: &Report) -> String {
-    match report {
-        Report::Replace { reason } => format!("replace {reason}"),
-        Report::Listed(object) => format!("listed {}", object.name()),
-        Report::Unlisted(object) => format!("unlisted {}", object.name()),
-        Report::Replaced { version } => format!("replaced {version}"),
-        Report::Applied(object) => format!("applied {}", object.name()),
-        Report::Deleted(object) => format!("deleted {}", object.name()),
-        Report::Malformed { .. } => "malformed".to_owned(),
-        Report::Bookmark(version) => format!("bookmark {version}"),
-        Report::Watching => "watching".to_owned(),
-        Report::Trouble { error, .. } => format!("trouble: {error}"),
-        Report::Resumed => "resumed".to_owned(),
-    }
-}
-
-fn thing(name: &str, version: u64) -> Object {
-    let metadata =
-        json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": version.to_string()});
-    Object::from_value(&json!({"kind": "Thing", "metadata": metadata})).unwrap()
-}
-
-fn item(name: &str, version: u64) -> Input {
-    Input::Item(ListItem::Object(thing(name, version)))
-}
-
-fn end(version: u64, token: Option<&str>) -> Input {
-    Input::Item(ListItem::End(ListEnd {
-        resource_version: version.into(),
-        continue_token: token.map(Into::into),
-        remaining: None,
-    }))
-}
-
-fn added(name: &str, version: u64) -> Input {
-    Input::Event(WatchEvent::Added(thing(name, version)))
-}
-
-fn modified(name: &str, version: u64) -> Input {
-    Input::Event(WatchEvent::Modified(thing(name, version)))
-}
-
-fn deleted(name: &str, version: u64) -> Input {
-    Input::Event(WatchEvent::Deleted(thing(name, version)))
-}
-
-fn bookmark(version: u64, initial_events_end: bool) -> Input {
-    Input::Event(WatchEvent::Bookmark {
-        resource_version: version.into(),
-        initial_events_end,
-    })
-}
-
-fn malformed(version: &str) -> Malformed {
-    Malformed {
-        key: None,
-        resource_version: version.into(),
-        text: "{".into(),
-        reason: "not JSON".to_owned(),
-    }
-}
-
-fn too_large() -> Status {
-    Status::too_large_resource_version(90, 40, 1)
-}
+use crate::{FirstList, ReflectorConfig};
 
 #[test]
 fn p1_first_list_is_consistent_unless_any_will_do() {
