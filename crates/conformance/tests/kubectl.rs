@@ -13,4 +13,4 @@ macro_rules! scripts {
     )*};
 }
 
-scripts! { apply change crd delete describe discovery explain get invalid many namespaces wait watch }
+scripts! { apply change crd delete describe discovery explain get invalid many namespaces serverside wait watch }
