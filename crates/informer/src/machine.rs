@@ -60,6 +60,8 @@ pub(crate) struct Machine {
     no_initial_events_until: Option<Duration>,
     /// The source was away or silent: before the next watch, see whether its history is still ours.
     suspect: bool,
+    /// False once the source refused the list by which its history is checked.
+    can_probe: bool,
     troubled: bool,
     /// Since when watches fail inside the source.
     broken_since: Option<Duration>,
@@ -137,6 +139,7 @@ impl Machine {
             },
             no_initial_events_until: None,
             suspect: matches!(next, Next::Follow),
+            can_probe: true,
             troubled: false,
             broken_since: None,
             n_too_large: 0,

@@ -89,20 +89,15 @@ impl Shared {
         self.transform(&mut reports);
         let mut writer = self.writer();
         let first = !writer.parts[usize::from(part)].synced;
-        let (mut deltas, mut n_initial) = (Vec::new(), 0);
+        let mut deltas = Vec::new();
         {
             let mut content = self.store.write();
             for report in reports {
-                let ends_list = matches!(report, Report::Replaced { .. });
                 writer.take(&self.name, part, report, &mut content, &mut deltas);
-                if first && ends_list {
-                    n_initial = deltas.len();
-                }
             }
         }
-        let (initial, live) = deltas.split_at(n_initial);
-        writer.deliver(initial, Origin::Initial);
-        writer.deliver(live, Origin::Live);
+        let origin = if first { Origin::Initial } else { Origin::Live };
+        writer.deliver(&deltas, origin);
         let synced = writer.parts.iter().all(|part| part.synced);
         if synced && first {
             for subscriber in &writer.subscribers {

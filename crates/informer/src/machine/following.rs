@@ -69,7 +69,7 @@ impl Watch {
 impl Machine {
     /// Watches from our position, after a look at the source's history if there is doubt about it.
     pub(super) fn follow(&mut self, now: Duration) -> Action {
-        if self.suspect {
+        if self.suspect && self.can_probe {
             self.state = State::Probing { heard: now };
             // Without the selection, so that it costs the server one object and not a scan.
             return Action::List(ListRequest {
@@ -220,9 +220,14 @@ impl Machine {
             Fault::Away | Fault::Busy | Fault::TooLarge => {
                 self.rest(ReflectorError::List(error), Next::Follow, now, out)
             }
-            // It is not to be had: a user who may only watch, say. The doubt remains: a watch from a version that
-            // the source never had is silent, and then it is asked again.
-            Fault::Expired | Fault::Broken | Fault::Unsupported | Fault::Refused => self.watch(now),
+            // A user who may only watch, say. What remains are bookmarks that go back.
+            Fault::Unsupported | Fault::Refused if !error.is_not_found() => {
+                self.can_probe = false;
+                self.watch(now)
+            }
+            // Not to be had now. The doubt remains: a watch from a version that the source never had is silent, and
+            // then it is asked again.
+            _ => self.watch(now),
         }
     }
 }
