@@ -8,7 +8,8 @@ use skopos_object::{Change, Object, ObjectKey, Op};
 ///
 /// A history is sound if, object by object, each change goes on where the last one ended: created only
 /// when it was not there, updated and deleted from the very state seen last, never a uid turning into another
-/// one. It is complete if it ends in what is there now.
+/// one. It is complete if it ends in what is there now. A deletion of what was never seen does no harm: the object may
+/// have been unreadable until it went.
 ///
 /// ```
 /// use skopos_object::Change;
@@ -58,7 +59,8 @@ impl History {
         let fits = shape.and_then(|()| match (change.op, known) {
             (Op::Created, None) => Ok(()),
             (Op::Created, Some(known)) => Err(format!("created, but {known:?} is there")),
-            (op, None) => Err(format!("{op:?}, but it was never there")),
+            (Op::Deleted, None) => Ok(()),
+            (Op::Updated, None) => Err("updated, but it was never there".to_owned()),
             (Op::Updated, Some(known)) => goes_on(known, change),
             (Op::Deleted, Some(known)) => is_last_of(known, change),
         });

@@ -36,6 +36,8 @@ pub(crate) struct Life {
     n_writes: u64,
     /// The version of the last write.
     version: u64,
+    /// The version that a new server begins with.
+    base: u64,
     /// Before the new history is as long as this, the informer must have seen that it is another one.
     lost_at: Option<u64>,
     /// Everything that gives reason for requests.
@@ -83,6 +85,7 @@ impl Life {
             n_onlookers: 0,
             n_writes: 0,
             version: 0,
+            base: 0,
             lost_at: None,
             n_disturbances: 0,
             begun: Instant::now(),
@@ -90,6 +93,8 @@ impl Life {
         life.subscribe(Duration::ZERO);
         life.subscribe(Duration::from_secs(3));
         life.change_faults();
+        life.put().await;
+        life.base = life.version;
         life
     }
 
@@ -162,7 +167,7 @@ impl Life {
     async fn restart(&mut self, data: Data) {
         let known: u64 = self.informer.version().as_str().parse().unwrap_or(0);
         // A new history that is as long as the one known cannot be told from it by its versions.
-        let data = if known < 12 || self.lost_at.is_some() {
+        let data = if known < self.base + 12 || self.lost_at.is_some() {
             Data::Kept
         } else {
             data
