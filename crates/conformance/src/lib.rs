@@ -4,6 +4,7 @@
 //! kubeconfig is in `SKOPOS_TARGET`. The expected answers in `scripts/` are recorded from kube-apiserver
 //! (`UPDATE=1` with a real target) and replayed on the embedded server, so both must say the same.
 
+mod aged;
 mod endpoint;
 mod kubeconfig;
 mod requests;

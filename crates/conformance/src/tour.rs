@@ -11,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 use libtest_mimic::{Arguments, Trial};
 
 use crate::Target;
-use crate::transcript::{is_real, scripts};
+use crate::aged::forget_beginning;
+use crate::transcript::scripts;
 
 /// What every client does.
 const CHECKS: [&str; 14] = [
@@ -30,9 +31,6 @@ const CHECKS: [&str; 14] = [
     "watch_from_expired_version",
     "leader_election",
 ];
-
-/// What the embedded server does not do yet.
-const NOT_EMBEDDED: [&str; 1] = ["server_side_apply"];
 
 /// A client in another language.
 #[derive(Debug)]
@@ -67,8 +65,7 @@ impl Tour {
                 let said = said.get_or_init(|| take(prepare).map_err(|error| format!("{error:#}")));
                 outcome(said, name).map_err(Into::into)
             };
-            let skipped = missing.is_some() || (!is_real() && NOT_EMBEDDED.contains(&name));
-            Trial::test(name, check).with_ignored_flag(skipped)
+            Trial::test(name, check).with_ignored_flag(missing.is_some())
         };
         let trials = CHECKS.iter().chain(self.more_checks).map(trial).collect();
         libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -82,8 +79,16 @@ fn is_on_path(program: &str) -> bool {
 
 /// Runs the client on a server; a check that failed is for its own test to tell.
 fn take(prepare: fn() -> anyhow::Result<Command>) -> anyhow::Result<Said> {
-    let mut client = prepare()?;
     let target = Target::start()?;
+    let mut client = std::thread::scope(|scope| {
+        let aging = scope.spawn(|| match target.embedded() {
+            Some(_) => forget_beginning(&target.endpoint()?),
+            None => Ok(()),
+        });
+        let client = prepare();
+        aging.join().expect("it does not panic")?;
+        client
+    })?;
     client
         .arg(scripts().join("fixtures/crd.yaml"))
         .env("KUBECONFIG", target.kubeconfig());

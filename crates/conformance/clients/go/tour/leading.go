@@ -12,6 +12,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
+// leaseDuration is long enough for a holder on a loaded machine to renew in time.
+const leaseDuration = 5 * time.Second
+
 // A contender runs for the lease until it is told to stop.
 type contender struct {
 	leads, done chan struct{}
@@ -28,9 +31,9 @@ func (t *tour) contend(ctx context.Context, identity string, release bool) (*con
 	c := &contender{leads: make(chan struct{}), done: make(chan struct{}), stop: stop}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            lock,
-		LeaseDuration:   2 * time.Second,
-		RenewDeadline:   1500 * time.Millisecond,
-		RetryPeriod:     200 * time.Millisecond,
+		LeaseDuration:   leaseDuration,
+		RenewDeadline:   leaseDuration * 4 / 5,
+		RetryPeriod:     leaseDuration / 20,
 		ReleaseOnCancel: release,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(c.leads) },
@@ -95,7 +98,7 @@ func (t *tour) leaderElection(ctx context.Context) error {
 	}
 	// Longer than the lease lasts: without renewals the second would have it by then.
 	renewed, err := leaseUntil(events, func(lease *coordinationv1.Lease) bool {
-		return lease.Spec.RenewTime.Sub(acquired.Spec.RenewTime.Time) > 2500*time.Millisecond
+		return lease.Spec.RenewTime.Sub(acquired.Spec.RenewTime.Time) > leaseDuration+leaseDuration/4
 	})
 	if err != nil {
 		return err
@@ -114,17 +117,9 @@ func (t *tour) leaderElection(ctx context.Context) error {
 	if err := same("transitions", *taken.Spec.LeaseTransitions, int32(1)); err != nil {
 		return err
 	}
-	// A renewal that is under way when it ends would make its release a conflict; the next is a while away.
-	_, err = leaseUntil(events, func(lease *coordinationv1.Lease) bool {
-		return lease.Spec.RenewTime.After(taken.Spec.RenewTime.Time)
-	})
-	if err != nil {
-		return err
-	}
 	two.end()
-	_, err = leaseUntil(events, func(lease *coordinationv1.Lease) bool { return *lease.Spec.HolderIdentity == "" })
-	if err != nil {
-		return fmt.Errorf("release: %w", err)
+	if err := t.untilReleased(ctx, "two"); err != nil {
+		return err
 	}
 	three, err := t.contend(ctx, "three", true)
 	if err != nil {
@@ -132,6 +127,29 @@ func (t *tour) leaderElection(ctx context.Context) error {
 	}
 	defer three.end()
 	return three.untilLeads(ctx)
+}
+
+// untilReleased has the holder give the lease back, if it has not when it ended: a renewal that was under way then makes
+// its release a conflict.
+func (t *tour) untilReleased(ctx context.Context, holder string) error {
+	for {
+		lease, err := t.typed.CoordinationV1().Leases(t.namespace).Get(ctx, "leader", metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("never released: %w", err)
+		}
+		if *lease.Spec.HolderIdentity == "" {
+			return nil
+		}
+		again, err := t.contend(ctx, holder, true)
+		if err != nil {
+			return err
+		}
+		err = again.untilLeads(ctx)
+		again.end()
+		if err != nil {
+			return fmt.Errorf("release: %w", err)
+		}
+	}
 }
 
 func leaseUntil(events watch.Interface, wanted func(*coordinationv1.Lease) bool) (*coordinationv1.Lease, error) {

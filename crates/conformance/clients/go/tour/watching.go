@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,19 +124,11 @@ func kindOf(event watch.Event) string {
 	return fmt.Sprintf("%s %s %d", event.Type, app.GetName(), replicas)
 }
 
-// watchFromExpiredVersion asks for everything since the first revision, after more changes than any server keeps, and
-// begins anew where the list says.
+// watchFromExpiredVersion asks for everything since the first revision, which no server has any more, and begins anew
+// where the list says.
 func (t *tour) watchFromExpiredVersion(ctx context.Context) error {
-	large := application("large")
-	_ = unstructured.SetNestedField(large.Object, strings.Repeat("x", 1<<20), "spec", "settings", "filler")
-	if _, err := t.apps.Create(ctx, large, metav1.CreateOptions{}); err != nil {
+	if _, err := t.createApplication(ctx, "anew"); err != nil {
 		return err
-	}
-	for number := range 40 {
-		patch := fmt.Sprintf(`{"spec": {"settings": {"number": %d}}}`, number)
-		if _, err := t.patchApplication(ctx, "large", types.MergePatchType, patch); err != nil {
-			return err
-		}
 	}
 	events, err := t.apps.Watch(ctx, metav1.ListOptions{ResourceVersion: "1"})
 	if err == nil {
@@ -150,7 +141,7 @@ func (t *tour) watchFromExpiredVersion(ctx context.Context) error {
 	if !apierrors.IsResourceExpired(err) {
 		return fmt.Errorf("client-go does not take it as expired: %w", err)
 	}
-	list, err := t.apps.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=large"})
+	list, err := t.apps.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=anew"})
 	if err != nil {
 		return err
 	}
@@ -159,14 +150,14 @@ func (t *tour) watchFromExpiredVersion(ctx context.Context) error {
 		return err
 	}
 	defer again.Stop()
-	if err := t.apps.Delete(ctx, "large", metav1.DeleteOptions{}); err != nil {
+	if err := t.apps.Delete(ctx, "anew", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	event, err := until(again, func(watch.Event) bool { return true })
 	if err != nil {
 		return err
 	}
-	return same("event", kindOf(event), "DELETED large 1")
+	return same("event", kindOf(event), "DELETED anew 1")
 }
 
 // informerFollows runs the informers of both factories: one lists and watches custom resources, the other built-ins.
