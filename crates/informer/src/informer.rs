@@ -192,6 +192,8 @@ impl Informer {
                     }
                 }
                 shared.take(part, reports, reflector.position());
+                // A source that always has more must not keep subscribers from their turn.
+                tokio::task::yield_now().await;
             }
         });
         let resync = async {
