@@ -28,6 +28,8 @@ pub(crate) struct Ctx<'a, 'v> {
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 const SELECT_COST: u64 = 1;
+/// The longest constant list that is searched free of charge.
+const FREE_LIST: usize = 32;
 
 impl<'a, 'v> Ctx<'a, 'v> {
     pub(crate) fn new(
@@ -83,6 +85,11 @@ impl<'a, 'v> Ctx<'a, 'v> {
             Node::Local(slot) => {
                 self.charge(SELECT_COST)?;
                 Ok(self.locals[*slot].clone())
+            }
+            Node::Relative(operand) => {
+                let operand = self.eval(operand)?;
+                self.charge(SELECT_COST)?;
+                Ok(operand)
             }
             Node::Select(operand, field) => {
                 let operand = self.eval(operand)?;
@@ -177,14 +184,25 @@ impl<'a, 'v> Ctx<'a, 'v> {
     }
 
     fn binary(&mut self, operator: Operator, left: &'a Node, right: &'a Node) -> Eval<Value<'a>> {
+        let constant_list = operator == Operator::In
+            && matches!(right, Node::Const(Value::List(list)) if list.len() <= FREE_LIST);
         // Both sides are evaluated before the error of the first counts, as cel-go does it.
         let left = self.eval(left);
         let right = match &left {
             Err(error) if error.kind() == EvalErrorKind::Budget => return left,
             _ => self.eval(right),
         };
-        let (left, right) = (left?, right?);
-        self.charge(library::operator_cost(operator, &left, &right))?;
+        let (left, right) = match (left, right) {
+            (Ok(left), Ok(right)) => (left, right),
+            (Err(error), _) | (_, Err(error)) => {
+                self.charge(1)?;
+                return Err(error);
+            }
+        };
+        // Membership in a constant list costs nothing for cel-go, which looks it up in a set.
+        if !constant_list {
+            self.charge(library::operator_cost(operator, &left, &right))?;
+        }
         let left_type = left.type_of();
         match operator {
             Operator::Equal => ops::equal(&left, &right).map(Value::Bool),
@@ -214,10 +232,10 @@ impl<'a, 'v> Ctx<'a, 'v> {
             return Err(EvalError::no_overload());
         };
         let limit = call.limit.as_ref().map(|limit| self.eval(limit)).transpose()?;
-        self.charge(library::regex_cost(
-            text.chars().count(),
-            call.regex.as_str().len(),
-        ))?;
+        self.charge(match call.is_member {
+            true => library::regex_cost(text.chars().count(), call.regex.as_str().len()),
+            false => 1,
+        })?;
         match call.kind {
             RegexKind::Matches => Ok(Value::Bool(call.regex.is_match(text))),
             RegexKind::Find => Ok(library::find(&call.regex, text)),
@@ -300,9 +318,11 @@ impl<'a, 'v> Ctx<'a, 'v> {
     // ----- macros
 
     fn fold(&mut self, fold: &'a Fold) -> Eval<Value<'a>> {
+        let before = self.cost;
         let range = self.eval(&fold.range)?;
         if matches!(fold.kind, FoldKind::OptMap | FoldKind::OptFlatMap) {
-            return self.opt_map(fold, range);
+            let target = self.cost - before;
+            return self.opt_map(fold, range, target);
         }
         let n_outer = self.locals.len();
         self.locals.resize(fold.slot + 2, Value::Null);
@@ -314,13 +334,17 @@ impl<'a, 'v> Ctx<'a, 'v> {
         result
     }
 
-    fn opt_map(&mut self, fold: &'a Fold, range: Value<'a>) -> Eval<Value<'a>> {
+    /// `target` is what the optional cost: cel-go's expansion evaluates it twice.
+    fn opt_map(&mut self, fold: &'a Fold, range: Value<'a>, target: u64) -> Eval<Value<'a>> {
         let value = match range {
             Value::Optional(Some(value)) => (*value).clone(),
-            Value::Optional(None) => return Ok(Value::Optional(None)),
+            Value::Optional(None) => {
+                self.charge(2)?;
+                return Ok(Value::Optional(None));
+            }
             _ => return Err(EvalError::no_overload()),
         };
-        self.charge(2)?;
+        self.charge(2 + target + u64::from(fold.kind == FoldKind::OptMap))?;
         let n_outer = self.locals.len();
         self.locals.resize(fold.slot, Value::Null);
         self.locals.push(value);
@@ -335,6 +359,7 @@ impl<'a, 'v> Ctx<'a, 'v> {
     fn iterate(&mut self, fold: &'a Fold, range: &Value<'a>, folder: &mut Folder<'a>) -> Eval<()> {
         match range {
             Value::List(list) => {
+                let n = list.len();
                 for (i, item) in list.iter().enumerate() {
                     match fold.two_variables {
                         true => {
@@ -344,7 +369,7 @@ impl<'a, 'v> Ctx<'a, 'v> {
                         false => self.locals[fold.slot] = item?,
                     }
                     if folder.step(self, fold)? {
-                        return Ok(());
+                        return self.charge(if i + 1 < n { folder.pending } else { 0 });
                     }
                 }
                 Ok(())
@@ -355,13 +380,15 @@ impl<'a, 'v> Ctx<'a, 'v> {
     }
 
     fn iterate_map(&mut self, fold: &'a Fold, map: &Map<'a>, folder: &mut Folder<'a>) -> Eval<()> {
-        for key in map.keys() {
+        let keys = map.keys();
+        let n = keys.len();
+        for (i, key) in keys.into_iter().enumerate() {
             if fold.two_variables {
                 self.locals[fold.slot + 1] = map.find(&key)?.unwrap_or(Value::Null);
             }
             self.locals[fold.slot] = key;
             if folder.step(self, fold)? {
-                return Ok(());
+                return self.charge(if i + 1 < n { folder.pending } else { 0 });
             }
         }
         Ok(())
@@ -429,6 +456,8 @@ struct Folder<'a> {
     failed: Option<EvalError>,
     decided: bool,
     n_found: u64,
+    /// The cost of noticing that it is decided, due if elements are left.
+    pending: u64,
     items: Vec<Value<'a>>,
     entries: BTreeMap<Key<'a>, (Value<'a>, Value<'a>)>,
 }
@@ -440,6 +469,7 @@ impl<'a> Folder<'a> {
             failed: None,
             decided: false,
             n_found: 0,
+            pending: 0,
             items: Vec::new(),
             entries: BTreeMap::new(),
         }
@@ -450,7 +480,6 @@ impl<'a> Folder<'a> {
         if let Some(filter) = &fold.filter
             && !is_true(&ctx.eval(filter)?)?
         {
-            ctx.charge(1)?;
             return Ok(false);
         }
         match self.kind {
@@ -463,16 +492,19 @@ impl<'a> Folder<'a> {
                     Ok(_) => self.failed = self.failed.take().or(Some(EvalError::no_overload())),
                     Err(error) => self.failed = Some(absorb(self.failed.take(), error)?),
                 }
+                if self.decided {
+                    self.pending = if decisive { 3 } else { 2 };
+                }
                 return Ok(self.decided);
             }
             FoldKind::ExistsOne => {
                 let found = is_true(&ctx.eval(&fold.body)?)?;
-                ctx.charge(if found { 2 } else { 1 })?;
+                ctx.charge(if found { 2 } else { 0 })?;
                 self.n_found += u64::from(found);
             }
             FoldKind::Filter => {
                 let found = is_true(&ctx.eval(&fold.body)?)?;
-                ctx.charge(if found { 13 } else { 1 })?;
+                ctx.charge(if found { 13 } else { 0 })?;
                 if found {
                     self.items.push(ctx.locals[fold.slot].clone());
                 }
@@ -512,7 +544,14 @@ impl<'a> Folder<'a> {
     }
 
     fn finish(self, ctx: &mut Ctx<'a, '_>, range: &Value<'a>) -> Eval<Value<'a>> {
-        ctx.charge(1)?;
+        ctx.charge(match self.kind {
+            FoldKind::ExistsOne => 2,
+            FoldKind::SortBy => {
+                let n = self.items.len() as u64;
+                14 + 2 * n * n
+            }
+            _ => 1,
+        })?;
         match self.kind {
             FoldKind::All | FoldKind::Exists => match (self.decided, self.failed) {
                 (true, _) => Ok(Value::Bool(self.kind == FoldKind::Exists)),

@@ -11,7 +11,7 @@ use crate::{
     program::{CallSite, Program},
     regexes,
     source::CompileError,
-    value::Value,
+    value::{Key, Value},
 };
 
 /// A step of evaluation.
@@ -23,6 +23,8 @@ pub(crate) enum Node {
     Var(usize),
     /// A variable of a macro, by its place in the stack.
     Local(usize),
+    /// The operand of a selection that is no variable itself, which costs like one.
+    Relative(Box<Node>),
     Select(Box<Node>, Box<str>),
     Has(Box<Node>, Box<str>),
     OptSelect(Box<Node>, Box<str>),
@@ -95,6 +97,8 @@ pub(crate) struct RegexCall {
     pub(crate) kind: RegexKind,
     pub(crate) subject: Node,
     pub(crate) regex: regex::Regex,
+    /// Whether it is called on a string; the other way counts as one.
+    pub(crate) is_member: bool,
     pub(crate) limit: Option<Node>,
 }
 
@@ -158,10 +162,10 @@ impl Planner<'_> {
                 if let Some(node) = e.qualified_name().and_then(|name| self.name(&name)) {
                     return node;
                 }
-                Node::Select(self.boxed(operand), field.clone())
+                Node::Select(self.operand(operand), field.clone())
             }
-            Kind::Has { operand, field } => Node::Has(self.boxed(operand), field.clone()),
-            Kind::OptSelect { operand, field } => Node::OptSelect(self.boxed(operand), field.clone()),
+            Kind::Has { operand, field } => Node::Has(self.operand(operand), field.clone()),
+            Kind::OptSelect { operand, field } => Node::OptSelect(self.operand(operand), field.clone()),
             Kind::Call {
                 function,
                 target,
@@ -175,7 +179,7 @@ impl Planner<'_> {
                 let entries = entries
                     .iter()
                     .map(|e| (e.optional, self.expr(&e.key), self.expr(&e.value)));
-                Node::Map(entries.collect())
+                constant_map(entries.collect())
             }
             Kind::Struct { .. } => Node::Const(Value::Null),
             Kind::Fold(fold) => {
@@ -198,8 +202,8 @@ impl Planner<'_> {
         }
     }
 
-    fn boxed(&mut self, e: &Expr) -> Box<Node> {
-        Box::new(self.expr(e))
+    fn operand(&mut self, e: &Expr) -> Box<Node> {
+        Box::new(relative(self.expr(e)))
     }
 
     fn name(&mut self, name: &str) -> Option<Node> {
@@ -228,18 +232,18 @@ impl Planner<'_> {
             None => (function.trim_start_matches('.'), target),
         };
         let args: Vec<Node> = target.into_iter().chain(args).map(|arg| self.expr(arg)).collect();
-        self.apply(name, args)
+        self.apply(name, target.is_some(), args)
     }
 
-    fn apply(&mut self, name: &str, args: Vec<Node>) -> Node {
+    fn apply(&mut self, name: &str, is_member: bool, args: Vec<Node>) -> Node {
         if let Some(operator) = operator(name) {
             return Node::Binary(operator, pair(args));
         }
         match name {
             "_&&_" => Node::And(args.into()),
             "_||_" => Node::Or(args.into()),
-            "_[_]" => Node::Index(pair(args)),
-            "_[?_]" => Node::OptIndex(pair(args)),
+            "_[_]" => Node::Index(indexed(args)),
+            "_[?_]" => Node::OptIndex(indexed(args)),
             "orValue" => Node::OrValue(pair(args)),
             "or" => Node::OrOptional(pair(args)),
             "!_" => Node::Not(Box::new(first(args))),
@@ -247,7 +251,7 @@ impl Planner<'_> {
                 Ok(args) => Node::Condition(Box::new(args)),
                 Err(_) => Node::Const(Value::Null),
             },
-            "matches" | "find" | "findAll" => self.regex(name, args),
+            "matches" | "find" | "findAll" => self.regex(name, is_member, args),
             _ => self.library(name, args),
         }
     }
@@ -295,7 +299,7 @@ impl Planner<'_> {
     }
 
     /// A constant pattern is compiled once; one that cannot be is an error before any evaluation.
-    fn regex(&mut self, name: &str, args: Vec<Node>) -> Node {
+    fn regex(&mut self, name: &str, is_member: bool, args: Vec<Node>) -> Node {
         let Some(Node::Text(pattern)) = args.get(1) else {
             return self.library(name, args);
         };
@@ -318,6 +322,7 @@ impl Planner<'_> {
             kind,
             subject,
             regex,
+            is_member,
             limit,
         }))
     }
@@ -339,6 +344,47 @@ fn operator(name: &str) -> Option<Operator> {
         "@in" => Operator::In,
         _ => return None,
     })
+}
+
+/// A chain of selections costs one for what it starts with.
+fn relative(operand: Node) -> Node {
+    match operand {
+        Node::Var(_)
+        | Node::Local(_)
+        | Node::Select(..)
+        | Node::OptSelect(..)
+        | Node::Index(_)
+        | Node::OptIndex(_) => operand,
+        other => Node::Relative(Box::new(other)),
+    }
+}
+
+fn indexed(args: Vec<Node>) -> Box<(Node, Node)> {
+    let (operand, index) = *pair(args);
+    Box::new((relative(operand), index))
+}
+
+/// A map of constants is made once.
+fn constant_map(entries: Vec<(bool, Node, Node)>) -> Node {
+    let mut map = std::collections::BTreeMap::new();
+    for (optional, key, value) in &entries {
+        let (Some(key), Some(value), false) = (value_of(key), value_of(value), optional) else {
+            return Node::Map(entries.into());
+        };
+        let Some(hash) = Key::of(&key) else {
+            return Node::Map(entries.into());
+        };
+        map.insert(hash, (key, value));
+    }
+    Node::Const(Value::map(map))
+}
+
+fn value_of(node: &Node) -> Option<Value<'static>> {
+    match node {
+        Node::Const(value) => Some(value.clone()),
+        Node::Text(text) => Some(Value::text(&**text)),
+        _ => None,
+    }
 }
 
 /// The two arguments that the checker saw.
@@ -366,12 +412,7 @@ fn constant(literal: &Literal) -> Node {
 
 /// A list of constants is made once.
 fn constant_list(items: Vec<(bool, Node)>) -> Node {
-    let constant = |(optional, node): &(bool, Node)| match node {
-        _ if *optional => None,
-        Node::Const(value) => Some(value.clone()),
-        Node::Text(text) => Some(Value::text(&**text)),
-        _ => None,
-    };
+    let constant = |(optional, node): &(bool, Node)| value_of(node).filter(|_| !optional);
     match items.iter().map(constant).collect::<Option<Vec<_>>>() {
         Some(values) => Node::Const(Value::list(values)),
         None => Node::List(items.into()),

@@ -31,14 +31,18 @@ fn answers_as_cel_go_does() {
 
     let mut differences = BTreeSet::new();
     let mut report = String::new();
-    let mut n_cases = 0;
+    let (mut n_cases, mut n_costs, mut n_equal_costs) = (0, 0, 0);
     for line in RECORDED.lines() {
         n_cases += 1;
         let case: Json = serde_json::from_str(line).unwrap();
         let source = case["expr"].as_str().unwrap();
         let env = &envs[usize::from(case["env"] == "self")];
         let expected = expected(&case);
-        let found = answer(env, source, &this, &old);
+        let (found, cost) = answer(env, source, &this, &old);
+        if !case["value"].is_null() {
+            n_costs += 1;
+            n_equal_costs += usize::from(Some(cost) == case["cost"].as_u64());
+        }
         if found != expected {
             differences.insert(key(&case));
             writeln!(report, "--- {source}\n  cel-go: {expected}\n  ours:   {found}").unwrap();
@@ -52,6 +56,11 @@ fn answers_as_cel_go_does() {
     }
     let known: BTreeSet<String> = DIFFERENCES.lines().map(str::to_owned).collect();
     assert!(n_cases > 4000, "only {n_cases} cases");
+    // Costs are cel-go's in all but a few constructs; this keeps them from drifting away.
+    assert!(
+        n_equal_costs * 100 >= n_costs * 98,
+        "{n_equal_costs} of {n_costs} costs are equal"
+    );
     assert_eq!(differences, known, "{report}");
 }
 
@@ -78,19 +87,26 @@ fn expected(case: &Json) -> String {
     }
 }
 
-fn answer(env: &Env, source: &str, this: &Json, old: &Json) -> String {
+fn answer(env: &Env, source: &str, this: &Json, old: &Json) -> (String, u64) {
     let program = match env.compile(source) {
         Ok(program) => program,
-        Err(error) if error.stage() == Stage::Program => return format!("does not compile: PROGRAM {error}"),
-        Err(error) => return format!("does not compile: {}", without_expectations(&error.to_string())),
+        Err(error) if error.stage() == Stage::Program => {
+            return (format!("does not compile: PROGRAM {error}"), 0);
+        }
+        Err(error) => {
+            let message = without_expectations(&error.to_string());
+            return (format!("does not compile: {message}"), 0);
+        }
     };
     let vars = Activation::new(&program)
         .with_json("self", this)
         .with_json("oldSelf", old);
-    match program.eval(&vars) {
+    let outcome = program.run(&vars);
+    let answer = match outcome.value {
         Ok(value) => value.to_string(),
         Err(error) => format!("error: {error}"),
-    }
+    };
+    (answer, outcome.cost)
 }
 
 fn without_expectations(message: &str) -> String {

@@ -42,6 +42,7 @@ pub(crate) fn conversion(name: &str) -> Option<Conversion> {
         "string" => to_string,
         "timestamp" => to_timestamp,
         "uint" => to_uint,
+        "type" => |value| Ok(Value::Type(value.type_of())),
         _ => return None,
     })
 }

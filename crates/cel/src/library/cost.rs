@@ -24,6 +24,14 @@ pub(crate) enum CallCost {
     Format,
     /// Addresses compared, the second perhaps parsed.
     Contains,
+    /// Networks compared, the second perhaps parsed.
+    ContainsNet,
+    /// A list as long as the result.
+    Made,
+    /// Every item compared with every other.
+    Square,
+    /// Every item of one list compared with every one of another, so many times.
+    Sets(u64),
 }
 
 impl CallCost {
@@ -38,7 +46,12 @@ impl CallCost {
             "matches" | "find" | "findAll" => CallCost::Pattern,
             "contains" => CallCost::Product,
             "validate" => CallCost::Format,
-            "containsIP" | "containsCIDR" => CallCost::Contains,
+            "containsIP" => CallCost::Contains,
+            "containsCIDR" => CallCost::ContainsNet,
+            "reverse" | "slice" | "flatten" | "lists.range" => CallCost::Made,
+            "distinct" | "sort" => CallCost::Square,
+            "sets.contains" | "sets.intersects" => CallCost::Sets(1),
+            "sets.equivalent" => CallCost::Sets(2),
             _ => CallCost::One,
         }
     }
@@ -54,6 +67,10 @@ impl CallCost {
             CallCost::Product => tenth(first()) * tenth(second()),
             CallCost::Pattern => tenth(first() + 1) * second().div_ceil(4),
             CallCost::Result => 0,
+            CallCost::Made => 11,
+            CallCost::Square => 11 + 2 * first() * first(),
+            CallCost::Sets(times) => 1 + times * first() * second(),
+            CallCost::ContainsNet => CallCost::Contains.before(args) + tenth(first()) + 1,
             CallCost::Format => {
                 let pattern = match args.first() {
                     Some(Value::Opaque(Opaque(Inner::Format(format)))) => format.pattern_len as u64,
@@ -72,6 +89,7 @@ impl CallCost {
     pub(crate) fn after(self, result: &Value<'_>) -> u64 {
         match self {
             CallCost::Result => tenth(size(result) * 2),
+            CallCost::Made => size(result),
             _ => 0,
         }
     }

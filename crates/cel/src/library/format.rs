@@ -31,14 +31,14 @@ static FORMATS: [NamedFormat; 13] = [
     named("dns1035LabelPrefix", 30, |s| names::dns1035_label(&prefix(s))),
     named("labelValue", 40, names::label_value),
     named("uri", 1103, |s| Url::parse(s).err().into_iter().collect()),
-    named("uuid", 96, |s| {
+    named("uuid", 72, |s| {
         unless(is_uuid(s), "does not match the UUID format")
     }),
     named("byte", 84, |s| unless(is_base64(s), "invalid base64")),
-    named("date", 84, |s| {
+    named("date", 72, |s| {
         unless(time::schema_date(s).is_ok(), "invalid date")
     }),
-    named("datetime", 84, |s| {
+    named("datetime", 72, |s| {
         unless(time::schema_date_time(s).is_ok(), "invalid datetime")
     }),
 ];

@@ -26,12 +26,12 @@ pub(super) fn builtin(name: &str) -> Option<Builtin> {
         "strings.quote" => quote,
         "format" => printf::format,
         "matches" => matches,
-        "find" => |_, args| {
-            let regex = pattern(args)?;
+        "find" => |ctx, args| {
+            let regex = pattern(ctx, args)?;
             Ok(find(&regex, text(&args[0])?))
         },
         "findAll" => |ctx, args| {
-            let regex = pattern(args)?;
+            let regex = pattern(ctx, args)?;
             find_all(ctx, &regex, text(&args[0])?, args.get(2))
         },
         _ => return None,
@@ -227,12 +227,17 @@ fn quote<'a>(ctx: &mut Ctx<'a, '_>, args: &[Value<'a>]) -> Eval<Value<'a>> {
 
 // ----- patterns that are not constant
 
-fn pattern(args: &[Value<'_>]) -> Eval<Regex> {
+/// What compiling a pattern costs beyond what cel-go counts: it can take a hundred times longer than matching.
+const COMPILE_COST: u64 = 500;
+
+fn pattern(ctx: &mut Ctx<'_, '_>, args: &[Value<'_>]) -> Eval<Regex> {
+    ctx.charge(COMPILE_COST)?;
     let pattern = text(&args[1])?;
     regexes::compile(pattern).map_err(|message| format!("Illegal regex: {message}").into())
 }
 
-fn matches<'a>(_: &mut Ctx<'a, '_>, args: &[Value<'a>]) -> Eval<Value<'a>> {
+fn matches<'a>(ctx: &mut Ctx<'a, '_>, args: &[Value<'a>]) -> Eval<Value<'a>> {
+    ctx.charge(COMPILE_COST)?;
     let s = text(&args[0])?;
     let regex = regexes::compile(text(&args[1])?).map_err(EvalError::from)?;
     Ok(Value::Bool(regex.is_match(s)))
