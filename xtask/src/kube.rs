@@ -14,6 +14,11 @@ use crate::run::command;
 pub(crate) use build::{bin, build_only};
 pub(crate) use instance::{Controllers, Instance};
 
+/// Whether a real server can be started here: it is built already, or Go is there to build it.
+pub(crate) fn can_start() -> bool {
+    build::is_built() || crate::tools::on_path("go").is_some()
+}
+
 /// What to do with the real server.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {

@@ -7,6 +7,7 @@
 
 mod bench;
 mod check;
+mod differ;
 mod r#gen;
 mod kube;
 mod run;
@@ -42,6 +43,8 @@ enum Command {
     },
     /// Measure the embedded server, and the real one beside it.
     Bench(bench::Args),
+    /// Send random requests to the embedded server and to a real one, and compare.
+    Differ(differ::Args),
     /// Build, start and stop a real kube-apiserver with etcd.
     #[command(subcommand)]
     Kube(kube::Command),
@@ -69,6 +72,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Tidy => tidy::run()?,
         Command::Gen { check } => r#gen::run(check)?,
         Command::Bench(args) => bench::run_bench(&args)?,
+        Command::Differ(args) => return differ::run_differ(&args),
         Command::Kube(command) => return kube::run(command),
         Command::Tool { tool } => println!("{}", tool.path()?.display()),
     }

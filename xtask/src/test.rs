@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::check;
-use crate::kube::{Controllers, Instance};
+use crate::kube::{self, Controllers, Instance};
 use crate::run::{Tally, cargo, part, run_seeing, seconds};
 use crate::tools::Tool;
 
@@ -14,12 +14,15 @@ pub(crate) struct Args {
     /// Only unit tests: no checks, no end-to-end suites.
     #[arg(long)]
     fast: bool,
-    /// Run the outer suites on a real kube-apiserver too (built on first use: several minutes).
+    /// Leave out the suites on a real kube-apiserver (which is built on first use: several minutes).
     #[arg(long)]
-    real: bool,
+    embedded: bool,
 }
 
 const OUTER: &str = "skopos-conformance";
+
+/// What runs on a real server; one of them is [`OUTER`], which compares both servers there.
+const REAL_SUITES: usize = 2;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -29,14 +32,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         tally.add(check::run_all());
         tally.add(suite("unit tests", &["--workspace", "--exclude", OUTER], &[]));
-        tally.add(outer_suites(args.real));
+        tally.add(outer_suites(args.embedded));
     }
     println!("took {}", seconds(start.elapsed()));
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(tally.exit_code())
 }
 
-fn outer_suites(real: bool) -> Tally {
+fn outer_suites(embedded_only: bool) -> Tally {
     let mut tally = Tally::default();
     let mut env = Vec::new();
     for tool in [Tool::Skopos, Tool::Kubectl, Tool::Python] {
@@ -47,8 +50,14 @@ fn outer_suites(real: bool) -> Tally {
         tally.count(installed);
     }
     tally.add(suite("end to end, embedded server", &["--package", OUTER], &env));
-    if real {
-        tally.add(on_real(&env));
+    let skipped = match (embedded_only, kube::can_start()) {
+        (true, _) => Some("--embedded"),
+        (false, false) => Some("there is no go to build it with"),
+        (false, true) => None,
+    };
+    match skipped {
+        Some(why) => println!("── skipped {REAL_SUITES} suites on a real kube-apiserver: {why}"),
+        None => tally.add(on_real(&env)),
     }
     tally
 }
@@ -61,12 +70,14 @@ fn on_real(env: &[(String, String)]) -> Tally {
         Ok(())
     }));
     let Some(instance) = started else { return tally };
+    let kubeconfig = instance.kubeconfig().display().to_string();
     let mut env = env.to_vec();
-    env.push((
-        "SKOPOS_TARGET".into(),
-        instance.kubeconfig().display().to_string(),
-    ));
-    tally.add(suite("end to end, real server", &["--package", OUTER], &env));
+    env.push(("SKOPOS_TARGET".into(), kubeconfig.clone()));
+    env.push(("SKOPOS_TEST_KUBECONFIG".into(), kubeconfig));
+    let outer = ["--package", OUTER];
+    tally.add(suite("end to end and side by side, real server", &outer, &env));
+    let behaviour = ["--package", "skopos-apiserver", "--test", "behaviour"];
+    tally.add(suite("behaviour, real server", &behaviour, &env));
     tally.count(part("stop the real kube-apiserver", || instance.stop()));
     tally
 }

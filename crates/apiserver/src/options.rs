@@ -188,6 +188,7 @@ impl DeleteOptions {
     }
 
     fn from_body(body: &Value) -> Result<DeleteOptions, Status> {
+        check_delete_options(body)?;
         let text = |path: &str| body.pointer(path).and_then(Value::as_str).map(str::to_owned);
         let dry_run = body
             .get("dryRun")
@@ -248,6 +249,21 @@ pub(crate) enum VersionMatch {
     NotOlderThan,
 }
 
+/// Whether a body holds delete options, of the right types: what is read wrongly would delete too much.
+fn check_delete_options(body: &Value) -> Result<(), Status> {
+    let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or("");
+    let (kind, version) = (text("kind"), text("apiVersion"));
+    if !["", "DeleteOptions"].contains(&kind) {
+        return Err(Status::bad_request(format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    match skopos_builtin::decode_type("meta.v1.DeleteOptions", &mut body.clone()) {
+        Some(Err(why)) => Err(Status::bad_request(why)),
+        _ => Ok(()),
+    }
+}
+
 /// The options of list, watch and deletecollection.
 #[derive(Debug, Clone)]
 pub(crate) struct ListOptions {
@@ -279,7 +295,7 @@ impl ListOptions {
             .then(|| query.flag("sendInitialEvents"));
         let continue_token = query.get("continue").map(str::to_owned);
         let errors = match watch {
-            true => check_watch(matching, send_initial_events, continue_token.as_deref()),
+            true => check_watch(matching, version, send_initial_events, continue_token.as_deref()),
             false => check_list(matching, version, send_initial_events, continue_token.as_deref()),
         };
         reject("ListOptions", errors)?;
@@ -351,9 +367,14 @@ fn check_list(matching: &str, version: &str, send: Option<bool>, token: Option<&
     errors
 }
 
-fn check_watch(matching: &str, send: Option<bool>, token: Option<&str>) -> Vec<FieldError> {
+fn check_watch(matching: &str, version: &str, send: Option<bool>, token: Option<&str>) -> Vec<FieldError> {
     let path = FieldPath::root().child("resourceVersionMatch");
     let mut errors = Vec::new();
+    // A watch from no version begins with the present state, as if it had asked for it with a match.
+    if token.is_some() && matching.is_empty() && send.is_none() && ["", "0"].contains(&version) {
+        let detail = "resourceVersionMatch is forbidden when continue is provided";
+        errors.push(FieldError::forbidden(&path, detail));
+    }
     if send.is_some() && matching != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         errors.push(FieldError::forbidden(&path, detail));
@@ -385,7 +406,13 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
     match text.parse::<u64>() {
         Ok(version) if !text.starts_with('+') => Ok(Some(version)),
         _ => {
-            let parse = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            let why = if is_number {
+                "value out of range"
+            } else {
+                "invalid syntax"
+            };
+            let parse = format!("strconv.ParseUint: parsing {text:?}: {why}");
             let message = format!("resourceVersion: Invalid value: {text:?}: {parse}");
             Err(Status::failure(500, Reason::Unknown, message))
         }

@@ -24,7 +24,9 @@ pub(crate) use self::accept::{
     ServerVersion, choose, header as accept_header, parse as parse_accept, wants_pretty,
 };
 pub(crate) use self::body::{Decoded, Types, decode_body, go_name};
-pub(crate) use self::render::{ListFrame, gzip_if_large, list, object, pack_if_large, status, watch_event};
+pub(crate) use self::render::{
+    ListFrame, gzip_if_large, is_packed, list, object, pack_if_large, status, watch_event,
+};
 pub(crate) use self::wire::{Message, envelope};
 use crate::registry::Resource;
 use crate::request::Query;

@@ -43,7 +43,8 @@ fn render(call: &Call, answer: Answer) -> Result<Response<ResponseBody>, Status>
         Answer::Object { code, value } => (code, value),
         Answer::Stored { code, entry } => {
             let wanted = Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::Object)?;
-            if wanted.is_plain_json() && versions::is_servable_as_stored(&call.resource, &entry) {
+            let as_stored = wanted.is_plain_json() && versions::is_servable_as_stored(&call.resource, &entry);
+            if as_stored && !present::is_packed(&wanted, entry.value.len()) {
                 let body = ResponseBody::chunks([entry.value.clone(), bytes::Bytes::from_static(b"\n")]);
                 return Ok(build(code, "application/json", body));
             }

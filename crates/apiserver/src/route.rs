@@ -160,10 +160,9 @@ fn find(registry: &Registry, target: &Target) -> Result<Arc<Resource>, Refusal> 
     Ok(Arc::clone(resource))
 }
 
-/// Requests that name one object, or make one, must say the namespace it is in.
+/// Only lists and watches reach across namespaces.
 fn lacks_namespace(resource: &Resource, target: &Target) -> bool {
-    let across =
-        matches!(target.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) && target.name.is_empty();
+    let across = matches!(target.verb, Verb::List | Verb::Watch) && target.name.is_empty();
     resource.namespaced && target.namespace.is_empty() && !across
 }
 

@@ -30,7 +30,7 @@ pub fn play(name: &str) -> anyhow::Result<()> {
 }
 
 /// Compares a recording with what was just said, or rewrites it when `UPDATE=1` and the server is a real one.
-pub fn compare_or_update(path: &Path, said: &str) -> anyhow::Result<()> {
+fn compare_or_update(path: &Path, said: &str) -> anyhow::Result<()> {
     if is_real() && std::env::var_os("UPDATE").is_some() {
         return Ok(std::fs::write(path, said)?);
     }

@@ -38,6 +38,12 @@ fn home() -> anyhow::Result<PathBuf> {
         .join(VERSION))
 }
 
+/// Whether all four programs are there.
+pub(crate) fn is_built() -> bool {
+    let there = |program| bin(program).is_ok_and(|path| path.is_file());
+    PROGRAMS.into_iter().all(there)
+}
+
 /// Builds whatever of the four programs is missing.
 pub(crate) fn all() -> anyhow::Result<()> {
     for program in PROGRAMS {

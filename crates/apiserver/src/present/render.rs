@@ -135,6 +135,11 @@ pub(crate) fn gzip_if_large(wanted: &Wanted, bytes: Bytes) -> (Bytes, bool) {
     pack_if_large(wanted.gzip, bytes)
 }
 
+/// Whether a body of that length is sent compressed.
+pub(crate) fn is_packed(wanted: &Wanted, length: usize) -> bool {
+    wanted.gzip && length > GZIP_THRESHOLD_BYTES
+}
+
 /// Like [`gzip_if_large`] where nothing else was negotiated.
 pub(crate) fn pack_if_large(accepts_gzip: bool, bytes: Bytes) -> (Bytes, bool) {
     if !accepts_gzip || bytes.len() <= GZIP_THRESHOLD_BYTES {

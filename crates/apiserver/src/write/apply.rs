@@ -120,8 +120,13 @@ fn merged(
                 .map_err(|why| unconvertible(call, configuration, &why))?;
             prepare::default(&call.resource, &mut object);
         }
-        // Unlike those of other writes, nulls count.
-        Source::Custom(custom) => skopos_schema::default(&custom.schema, &mut object),
+        // Unlike those of other writes, nulls count, except in the metadata, which is typed.
+        Source::Custom(custom) => {
+            skopos_schema::default(&custom.schema, &mut object);
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.retain(|_, value| !value.is_null());
+            }
+        }
     }
     Ok(object)
 }

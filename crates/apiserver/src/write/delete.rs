@@ -77,13 +77,12 @@ pub(crate) async fn delete_collection(shared: &Shared, call: &Call) -> Result<An
     let listed = read::select(shared, call, &list_options)?;
     let mut items = Vec::with_capacity(listed.items.len());
     for entry in &listed.items {
-        match delete_entry(shared, &call.resource, &entry.key, &options, call.now).await? {
-            Some(Deleted::Marked(entry)) => items.push(versions::from_entry(&call.resource, &entry)?),
-            Some(Deleted::Gone(mut last)) => {
-                versions::to_served(&call.resource, &mut last);
-                items.push(last);
-            }
-            None => {}
+        // The answer shows the objects as they were listed, also those that are only marked.
+        if delete_entry(shared, &call.resource, &entry.key, &options, call.now)
+            .await?
+            .is_some()
+        {
+            items.push(versions::from_entry(&call.resource, entry)?);
         }
     }
     read::respond_with_values(call, shared.store.revision(), items)

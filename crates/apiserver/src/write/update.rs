@@ -172,7 +172,9 @@ async fn store(
         // The answer shows the object as it was at its last stored version, like the real server's.
         (false, true) => {
             let shown = versions::unsaved_update(entry, &new);
-            shared.remove(resource, key, expect, &new).await.map(|_| shown)
+            // Watchers see it with the finalizer that was the last: it was never stored without.
+            let last = versions::in_storage(resource, entry)?;
+            shared.remove(resource, key, expect, &last).await.map(|_| shown)
         }
         (false, false) => shared.put(resource, key, expect, &new).await,
     };

@@ -1,0 +1,169 @@
+//! A random structural schema.
+
+use serde_json::{Map, Value, json};
+
+use super::dice::Dice;
+
+/// The definition that a generated scenario works with.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) spec: Value,
+    pub(super) status: Value,
+    has_status: bool,
+    has_scale: bool,
+}
+
+impl Shape {
+    pub(super) fn random(dice: &mut Dice) -> Shape {
+        let mut spec = object(dice, 3);
+        spec["properties"]["replicas"] = json!({"type": "integer"});
+        Shape {
+            spec,
+            status: object(dice, 1),
+            has_status: !dice.one_in(4),
+            has_scale: dice.one_in(2),
+        }
+    }
+
+    pub(super) fn definition(&self) -> Value {
+        let mut subresources = json!({});
+        if self.has_status {
+            subresources["status"] = json!({});
+        }
+        if self.has_scale {
+            subresources["scale"] =
+                json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+        }
+        let mut status = self.status.clone();
+        status["properties"]["replicas"] = json!({"type": "integer"});
+        let schema = json!({"type": "object", "properties": {"spec": self.spec, "status": status}});
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.$group"},
+            "spec": {
+                "group": "$group",
+                "scope": "Namespaced",
+                "names": {"kind": "Thing", "plural": "things"},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "subresources": subresources,
+                    "schema": {"openAPIV3Schema": schema},
+                }],
+            },
+        })
+    }
+}
+
+fn object(dice: &mut Dice, depth: usize) -> Value {
+    let count = 2 + dice.below(4);
+    let mut properties = Map::new();
+    for index in 0..count {
+        properties.insert(format!("f{index}"), node(dice, depth));
+    }
+    let required: Vec<&String> = properties.keys().filter(|_| dice.one_in(8)).collect();
+    let mut schema = json!({"type": "object"});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema["properties"] = Value::Object(properties);
+    schema
+}
+
+fn node(dice: &mut Dice, depth: usize) -> Value {
+    let kinds = if depth == 0 { 6 } else { 12 };
+    match dice.below(kinds) {
+        0 | 1 => text(dice),
+        2 => integer(dice),
+        3 => nullable(dice, json!({"type": "number"})),
+        4 => {
+            let schema = json!({"type": "boolean"});
+            with_default(dice, schema, json!(true))
+        }
+        5 => json!({"x-kubernetes-int-or-string": true}),
+        6 => {
+            let schema = object(dice, depth - 1);
+            let schema = nullable(dice, schema);
+            match dice.one_in(4) && schema.get("required").is_none() {
+                true => with(schema, "default", json!({})),
+                false => schema,
+            }
+        }
+        7 => {
+            let values = node(dice, depth - 1);
+            json!({"type": "object", "additionalProperties": values})
+        }
+        8 => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        9 => {
+            let members =
+                json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+            with_default(dice, members, json!(["d"]))
+        }
+        10 => map_list(dice, depth),
+        _ => {
+            let items = node(dice, depth - 1);
+            let schema = json!({"type": "array", "items": items});
+            match dice.one_in(2) {
+                true => with(schema, "x-kubernetes-list-type", json!("atomic")),
+                false => schema,
+            }
+        }
+    }
+}
+
+fn text(dice: &mut Dice) -> Value {
+    let schema = json!({"type": "string"});
+    let schema = match dice.below(6) {
+        0 => with(schema, "enum", json!(["red", "green", "blue"])),
+        1 => with(schema, "pattern", json!("^[a-z]+$")),
+        2 => with(with(schema, "minLength", json!(2)), "maxLength", json!(6)),
+        3 => {
+            let format = *dice.pick(&["date-time", "ipv4", "uuid", "byte", "duration"]);
+            return with(schema, "format", json!(format));
+        }
+        _ => schema,
+    };
+    let schema = nullable(dice, schema);
+    with_default(dice, schema, json!("red"))
+}
+
+fn integer(dice: &mut Dice) -> Value {
+    let schema = json!({"type": "integer"});
+    let schema = match dice.below(3) {
+        0 => with(with(schema, "minimum", json!(0)), "maximum", json!(10)),
+        1 => with(schema, "format", json!("int32")),
+        _ => schema,
+    };
+    with_default(dice, schema, json!(5))
+}
+
+fn map_list(dice: &mut Dice, depth: usize) -> Value {
+    let mut items = object(dice, depth - 1);
+    items["properties"]["name"] = json!({"type": "string"});
+    items["required"] = json!(["name"]);
+    let mut keys = vec!["name"];
+    if dice.one_in(3) {
+        items["properties"]["port"] = json!({"type": "integer", "default": 80});
+        keys.push("port");
+    }
+    json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys, "items": items})
+}
+
+fn nullable(dice: &mut Dice, schema: Value) -> Value {
+    match dice.one_in(6) {
+        true => with(schema, "nullable", json!(true)),
+        false => schema,
+    }
+}
+
+fn with_default(dice: &mut Dice, schema: Value, default: Value) -> Value {
+    match dice.one_in(4) {
+        true => with(schema, "default", default),
+        false => schema,
+    }
+}
+
+fn with(mut schema: Value, key: &str, value: Value) -> Value {
+    schema[key] = value;
+    schema
+}
