@@ -11,7 +11,7 @@ use skopos_testkit::{Data, Faults, ModelSource, TestServer, definition};
 /// Where objects live.
 pub(crate) enum World {
     Model(ModelSource),
-    Http { server: Box<TestServer>, api: Api },
+    Http { server: Box<TestServer>, api: Box<Api> },
 }
 
 impl World {
@@ -25,7 +25,7 @@ impl World {
         let api = server.api("example.com/v1", "Widget", "widgets");
         Self::Http {
             server: Box::new(server),
-            api,
+            api: Box::new(api),
         }
     }
 
@@ -33,7 +33,7 @@ impl World {
     pub(crate) fn source(&self) -> Arc<dyn ListWatch> {
         match self {
             Self::Model(source) => Arc::new(source.clone()),
-            Self::Http { api, .. } => Arc::new(api.clone()),
+            Self::Http { api, .. } => Arc::new(Api::clone(api)),
         }
     }
 

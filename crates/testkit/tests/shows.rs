@@ -1,0 +1,193 @@
+//! What the watch engine stands, on the embedded server: kinds that go and come, many kinds, large objects, an outage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use skopos_client::{Api, Discovery};
+use skopos_informer::{Informer, InformerConfig, Informers, InformersConfig};
+use skopos_object::CollectionName;
+use skopos_testkit::{TestServer, definition, eventually};
+use tokio_util::sync::CancellationToken;
+
+/// A server, and informers on it.
+async fn start() -> (TestServer, Informers, CancellationToken) {
+    let server = TestServer::start().await;
+    let discovery = Arc::new(Discovery::new(&server.client()));
+    let informers = Informers::new(discovery, InformersConfig::default());
+    let stop = CancellationToken::new();
+    tokio::spawn(informers.clone().run(stop.clone()));
+    (server, informers, stop)
+}
+
+async fn put_widget(server: &TestServer, namespace: &str, name: &str) {
+    let widget = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": name, "namespace": namespace},
+    });
+    server.put(&widget).await;
+}
+
+/// Waits until every informer has so many objects.
+async fn have(informers: &[Informer], n: usize) {
+    eventually(async || {
+        let wrong = informers
+            .iter()
+            .find(|informer| !informer.has_synced() || informer.store().len() != n);
+        match wrong {
+            None => Ok(()),
+            Some(informer) => Err(format!("{n} expected: {:#?}", informer.report())),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_deleted_and_made_again_under_twenty_informers() {
+    let (server, informers, stop) = start().await;
+    let widgets = definition("example.com", "v1", "Widget", "widgets");
+    server.put(&widgets).await;
+    let namespaces: Vec<String> = (0..20).map(|n| format!("home-{n}")).collect();
+    for name in &namespaces {
+        server
+            .put(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+            .await;
+        put_widget(&server, name, "first").await;
+    }
+    let name = CollectionName::new("example.com", "widgets");
+    let all: Vec<Informer> = namespaces
+        .iter()
+        .map(|namespace| informers.informer(name.clone().within(namespace)))
+        .collect();
+    have(&all, 1).await;
+    let before: Vec<String> = all
+        .iter()
+        .map(|informer| informer.store().list()[0].uid().to_owned())
+        .collect();
+    let crds = server.api(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    );
+    let crds = Api::all(&server.direct(), crds.resource());
+    crds.delete("widgets.example.com", &Default::default())
+        .await
+        .unwrap();
+    have(&all, 0).await;
+    eventually(async || match crds.find("widgets.example.com").await {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    server.put(&widgets).await;
+    for name in &namespaces {
+        put_widget(&server, name, "first").await;
+        put_widget(&server, name, "second").await;
+    }
+    have(&all, 2).await;
+    for (informer, uid) in all.iter().zip(before) {
+        let first = informer
+            .store()
+            .list()
+            .into_iter()
+            .find(|object| object.name() == "first");
+        assert_ne!(first.unwrap().uid(), uid);
+    }
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_kinds_watched_at_once() {
+    // `KINDS=500` by hand: a definition costs the more the more there are.
+    let wanted = std::env::var("KINDS").ok().and_then(|n| n.parse().ok());
+    let n_kinds: usize = wanted.unwrap_or(60);
+    let (server, informers, stop) = start().await;
+    for n in 0..n_kinds {
+        let kind = format!("Kind{n}");
+        server
+            .put(&definition("many.example.com", "v1", &kind, &format!("kind{n}s")))
+            .await;
+    }
+    let all: Vec<Informer> = (0..n_kinds)
+        .map(|n| informers.informer(CollectionName::new("many.example.com", format!("kind{n}s"))))
+        .collect();
+    have(&all, 0).await;
+    for n in (0..n_kinds).step_by(20) {
+        let object = json!({
+            "apiVersion": "many.example.com/v1", "kind": format!("Kind{n}"),
+            "metadata": {"name": "one", "namespace": "default"},
+        });
+        server.put(&object).await;
+    }
+    let chosen: Vec<Informer> = all.iter().step_by(20).cloned().collect();
+    have(&chosen, 1).await;
+    let requests = server.faults().requests();
+    assert!(
+        requests < 5 * n_kinds as u64,
+        "{requests} requests for {n_kinds} kinds"
+    );
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_objects_of_a_megabyte() {
+    let server = TestServer::start().await;
+    server
+        .put(&definition("example.com", "v1", "Widget", "widgets"))
+        .await;
+    for n in 0..16 {
+        let widget = json!({
+            "apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": {"name": format!("big-{n}"), "namespace": "default"},
+            "spec": {"text": "x".repeat(1 << 20)},
+        });
+        server.put(&widget).await;
+    }
+    let informer = Informer::new("widgets", InformerConfig::default());
+    let stop = CancellationToken::new();
+    let source = Arc::new(server.api("example.com/v1", "Widget", "widgets"));
+    let running = tokio::spawn({
+        let (informer, stop) = (informer.clone(), stop.clone());
+        async move { informer.run(source, stop).await }
+    });
+    have(std::slice::from_ref(&informer), 16).await;
+    let bytes = informer.report().bytes;
+    assert!((16 << 20..17 << 20).contains(&bytes), "{bytes} bytes for 16 MiB");
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_away_for_ten_minutes() {
+    let server = TestServer::start().await;
+    server
+        .put(&definition("example.com", "v1", "Widget", "widgets"))
+        .await;
+    for n in 0..50 {
+        put_widget(&server, "default", &format!("w{n}")).await;
+    }
+    let informer = Informer::new("widgets", InformerConfig::default());
+    let mut changes = informer.subscribe();
+    let stop = CancellationToken::new();
+    let source = Arc::new(server.api("example.com/v1", "Widget", "widgets"));
+    let running = tokio::spawn({
+        let (informer, stop) = (informer.clone(), stop.clone());
+        async move { informer.run(source, stop).await }
+    });
+    have(std::slice::from_ref(&informer), 50).await;
+    while changes.try_next().is_some() {}
+    let (before, bytes) = (server.faults().requests(), informer.report().bytes);
+    server.faults().go_away();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    put_widget(&server, "default", "meanwhile").await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let asked = server.faults().requests() - before;
+    assert!(asked <= 40, "{asked} requests in ten minutes");
+    assert_eq!((informer.report().bytes, changes.lag().keys), (bytes, 0));
+    server.faults().come_back();
+    let told = changes.next().await.unwrap();
+    assert_eq!(told.change.key().unwrap().name, "meanwhile");
+    assert_eq!(informer.report().lists.len(), 1, "no list but the first");
+    stop.cancel();
+    running.await.unwrap();
+}
