@@ -18,6 +18,7 @@ use futures_util::future::join_all;
 use skopos_object::{ListWatch, Object, ObjectKey, ResourceVersion};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, info_span};
 
 pub use self::{
     report::InformerReport,
@@ -184,17 +185,21 @@ impl Informer {
             if shared.is_part_synced(part) {
                 reflector.reopen(source);
             }
-            loop {
-                let reports = reflector.next().await;
-                for report in &reports {
-                    if let Report::Trouble { error, .. } = report {
-                        on_trouble(error);
+            let following = async {
+                loop {
+                    let reports = reflector.next().await;
+                    for report in &reports {
+                        if let Report::Trouble { error, .. } = report {
+                            on_trouble(error);
+                        }
                     }
+                    shared.take(part, reports, reflector.position());
+                    // A source that always has more must not keep subscribers from their turn.
+                    tokio::task::yield_now().await;
                 }
-                shared.take(part, reports, reflector.position());
-                // A source that always has more must not keep subscribers from their turn.
-                tokio::task::yield_now().await;
-            }
+            };
+            let span = info_span!("follow", informer = shared.name, part);
+            following.instrument(span).await
         });
         let resync = async {
             let Some(period) = shared.config.resync else {

@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::{Informer, InformerReport, Informers, Lag};
+use crate::{Informer, InformerReport, Informers, Lag, ListReason};
 
 impl Informer {
     /// Shows the informer as `skopos_informer_*` in a registry, for as long as the registry lives.
@@ -50,7 +50,7 @@ enum Value {
     Counter(fn(&InformerReport) -> u64),
 }
 
-const METRICS: [Metric; 13] = [
+const METRICS: [Metric; 15] = [
     gauge("skopos_informer_objects", "Objects in the copy", None, |report| {
         Some(report.objects as f64)
     }),
@@ -67,6 +67,12 @@ const METRICS: [Metric; 13] = [
         |report| Some(f64::from(u8::from(report.synced))),
     ),
     gauge(
+        "skopos_informer_served",
+        "0 while there is nothing to follow, for example because no such kind exists",
+        None,
+        |report| Some(f64::from(u8::from(report.not_served.is_none()))),
+    ),
+    gauge(
         "skopos_informer_watch_age",
         "How long the watch is open",
         Some(Unit::Seconds),
@@ -74,7 +80,7 @@ const METRICS: [Metric; 13] = [
     ),
     gauge(
         "skopos_informer_last_event_age",
-        "Time since something was heard",
+        "Time since something was heard, bookmarks included",
         Some(Unit::Seconds),
         |report| report.last_event_age.map(|age| age.as_secs_f64()),
     ),
@@ -83,6 +89,12 @@ const METRICS: [Metric; 13] = [
         "How long the copy is out of step",
         Some(Unit::Seconds),
         |report| Some(report.staleness.as_secs_f64()),
+    ),
+    gauge(
+        "skopos_informer_unreadable_objects",
+        "Objects that cannot be read now and are set aside; at most 100 are counted",
+        None,
+        |report| Some(report.quarantined.len() as f64),
     ),
     gauge("skopos_informer_subscribers", "Subscribers", None, |report| {
         Some(report.subscribers.len() as f64)
@@ -111,7 +123,7 @@ const METRICS: [Metric; 13] = [
     ),
     counter(
         "skopos_informer_quarantined",
-        "Objects that could not be read",
+        "Times that an object could not be read and was set aside",
         |report| report.quarantined_total,
     ),
     counter(
@@ -170,11 +182,14 @@ impl Collector for Exporter {
             metric.encode(&reports, &mut encoder)?;
         }
         let name = "skopos_informer_lists";
-        let mut lists = encoder.encode_descriptor(name, "Lists begun", None, MetricType::Counter)?;
+        let mut lists =
+            encoder.encode_descriptor(name, "Lists begun, by reason", None, MetricType::Counter)?;
         for report in &reports {
-            for (reason, count) in &report.lists {
-                let labels = [("informer", report.informer.as_str()), ("reason", *reason)];
-                ConstCounter::new(*count).encode(lists.encode_family(&labels)?)?;
+            // Those that never happened too, so that the first one shows as an increase.
+            for reason in ListReason::ALL.map(ListReason::as_str) {
+                let labels = [("informer", report.informer.as_str()), ("reason", reason)];
+                let count = report.lists.get(reason).copied().unwrap_or_default();
+                ConstCounter::new(count).encode(lists.encode_family(&labels)?)?;
             }
         }
         Ok(())
