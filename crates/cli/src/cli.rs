@@ -56,7 +56,8 @@ impl Cli {
     fn start_logging(&self) {
         let serves = matches!(self.command, Command::Up(_) | Command::Apiserver(_));
         let level = match (self.verbose, serves) {
-            (0, false) => "error",
+            // The commands say themselves what the client below them logs as errors.
+            (0, false) => "error,kube_client=off",
             (0, true) => "warn",
             (1, _) => "info",
             _ => "debug",

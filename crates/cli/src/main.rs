@@ -9,6 +9,8 @@ mod connection;
 mod control_plane;
 mod diff_view;
 mod failure;
+mod kind;
+mod live_source;
 mod manifest;
 mod merge;
 mod mirror;

@@ -309,6 +309,63 @@ fn watch_reports_what_vanished_with_a_server_in_memory() {
 }
 
 #[test]
+fn watch_tells_when_its_kind_goes_and_comes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = up_in_memory(dir.path());
+    install(dir.path());
+    apply(dir.path(), "web", 2);
+    let watch = Running::start(skopos(dir.path()).args(["watch", "app"]));
+    watch.errors.find(": 1 now");
+    run(dir.path(), &["delete", "crd", "applications.myapps.example.com"]).ok();
+    watch
+        .lines
+        .find("deleted  applications.myapps.example.com default/web");
+    watch
+        .errors
+        .find("the server no longer has applications.myapps.example.com");
+    install(dir.path());
+    apply(dir.path(), "web", 3);
+    watch
+        .errors
+        .find("the server has applications.myapps.example.com again, in version v1");
+    watch
+        .lines
+        .find("created  applications.myapps.example.com default/web");
+    apply(dir.path(), "web", 4);
+    watch.lines.find("~ spec.replicas: 3 -> 4");
+}
+
+#[test]
+fn watch_waits_for_a_kind_if_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = up_in_memory(dir.path());
+    let at_once = run(dir.path(), &["watch", "applications"]);
+    assert_eq!(at_once.code, 1, "{at_once:?}");
+    assert!(at_once.err.contains("--wait"), "{}", at_once.err);
+    let mut watch = Running::start(skopos(dir.path()).args([
+        "watch",
+        "applications",
+        "--wait",
+        "-o",
+        "json",
+        "--count",
+        "1",
+    ]));
+    watch.errors.find("waiting for a resource type \"applications\"");
+    install(dir.path());
+    watch
+        .errors
+        .find("watching applications.myapps.example.com: 0 now");
+    apply(dir.path(), "web", 1);
+    assert_eq!(watch.wait(), 0);
+    let change: serde_json::Value = serde_json::from_str(&watch.lines.rest()[0]).unwrap();
+    assert_eq!(
+        (change["op"].as_str(), change["reason"].as_str()),
+        (Some("created"), Some("watch"))
+    );
+}
+
+#[test]
 fn demo_ends_well_and_shows_every_kind_of_change() {
     let dir = tempfile::tempdir().unwrap();
     let text = run(dir.path(), &["demo", "--once"]).ok();

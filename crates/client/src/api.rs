@@ -168,7 +168,7 @@ impl Api {
         ListStream::new(self.clone(), params.clone())
     }
 
-    /// Opens one watch. It ends when the server ends it; see [`crate::Follower`] for one that goes on.
+    /// Opens one watch. It ends when the server ends it; the reflector of `skopos-informer` goes on.
     pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream, Error> {
         WatchStream::open(self, params).await
     }

@@ -1,7 +1,8 @@
 //! Talk to an API server: connection, discovery, dynamic access, list and watch streams.
 //!
 //! [`connect()`] finds the server, [`discover`] asks what it serves, [`Catalog::resolve`] turns a user's word into
-//! a [`Resource`], and [`Api`] does things with it. [`Follower`] watches without end.
+//! a [`Resource`], and [`Api`] does things with it. To watch without end, give an [`Api`] or a [`Discovery`] to the
+//! informers of `skopos-informer`.
 //!
 //! ```no_run
 //! # async fn tour() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,7 +26,6 @@ mod collections;
 mod connect;
 mod discovery;
 mod error;
-mod follow;
 mod http_client;
 mod limits;
 mod lines;
@@ -43,7 +43,6 @@ pub use collections::Discovery;
 pub use connect::{ConnectError, InCluster, Sources, Tried, connect};
 pub use discovery::discover;
 pub use error::Error;
-pub use follow::{Follow, Follower, Selection, Why};
 pub use http_client::{Answer, Call, Client};
 pub use limits::{Limits, Rate, Retry};
 pub use list::{ListParams, ListStream};

@@ -136,7 +136,7 @@ fn was_never_sent(error: &Error) -> bool {
 }
 
 /// A number from 0 to 1 from the seeds that the standard library draws for its hash maps.
-pub(crate) fn random_fraction() -> f64 {
+fn random_fraction() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
     let bits = RandomState::new().hash_one(0_u8);
     f64::from(u32::try_from(bits >> 32).unwrap_or_default()) / f64::from(u32::MAX)

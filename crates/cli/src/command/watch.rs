@@ -1,32 +1,39 @@
 //! `skopos watch`: show every change as it happens.
 
+mod session;
+
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
-use skopos_client::{Api, Error, Follow, Follower, Resource, Selection, Why};
+use skopos_client::{Client, Resource};
+use skopos_informer::Selection;
+use skopos_object::{FieldSelector, LabelSelector};
 use tokio_util::sync::CancellationToken;
 
-use crate::change_view::{block, line};
+use self::session::Session;
 use crate::connection::{Connection, Scope, Select};
-use crate::failure::{EXIT_CODES, Failure, chain};
-use crate::mirror::{Mirror, Seen};
+use crate::failure::{EXIT_CODES, Failure};
+use crate::mirror::Mirror;
 use crate::names::{resolve, targets};
-use crate::{signal, terminal};
+use crate::{kind, signal, terminal};
 
 /// Show every change of a resource, field by field
 ///
 /// Goes on until it is interrupted. After a lost connection it continues where it stopped; where the server no
-/// longer knows what happened in between it compares the states, so that no deletion is missed, and says so.
+/// longer knows what happened in between it lists again and compares, so that no deletion is missed, and says so.
+/// When the kind itself is deleted it waits until it is there again.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
   skopos watch applications
   skopos watch app web -n shop
   skopos watch pods -A -l tier=web -o json
+  skopos watch applications --wait
 
-With -o json each change is one line with time, op (existing, created, updated, deleted), resource, key,
-resourceVersion, diff (path, old, new) and object.
+With -o json each change is one line with time, op (existing, created, updated, deleted), reason, resource, key,
+resourceVersion, final, diff (path, old, new) and object. The reason is how the change is known: first (it was there),
+watch (the server told of it), expired, other_history, broken_watch, unreadable or reopened (found by relisting, and
+why that was needed), kind_gone. A deletion that is not final shows the last state known, not the last there was.
 
 {EXIT_CODES}"))]
 pub(crate) struct Watch {
@@ -39,6 +46,9 @@ pub(crate) struct Watch {
     /// Begin with the objects that exist already
     #[arg(long)]
     existing: bool,
+    /// Wait for the type if the server does not have it yet
+    #[arg(long)]
+    wait: bool,
     /// End after so many changes
     #[arg(long, value_name = "N")]
     count: Option<u64>,
@@ -62,34 +72,49 @@ enum Format {
 impl Watch {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let stop = signal::shutdown()?;
-        let name = self.name()?;
-        let (client, catalog) = self.connection.discover().await?;
-        let word = self.what[0].split('/').next().unwrap_or_default();
-        let resource = resolve(&catalog, word)?.clone();
+        let watching = async {
+            tokio::select! {
+                ended = self.watch(&stop) => ended,
+                () = stop.cancelled() => Ok(()),
+            }
+        };
+        match self.timeout.map(Duration::from_secs) {
+            Some(limit) => tokio::time::timeout(limit, watching).await.unwrap_or(Ok(())),
+            None => watching.await,
+        }
+    }
+
+    async fn watch(&self, stop: &CancellationToken) -> Result<(), Failure> {
+        let selection = self.selection(self.name()?.as_deref())?;
+        let (client, resource, mirror) = self.find().await?;
         if !resource.supports("watch") {
             return Err(Failure::failed(format!(
                 "{} cannot be watched",
                 resource.group_resource()
             )));
         }
-        let api = match self.scope.namespace(&client) {
-            Some(namespace) => Api::namespaced(&client, &resource, &namespace),
-            None => Api::all(&client, &resource),
-        };
-        let follower = Follower::new(api, self.selection(name.as_deref()));
-        let session = Session {
-            watch: &self,
-            resource,
-            follower,
-            mirror: Mirror::default(),
-            left: self.count,
-        };
-        match self.timeout.map(Duration::from_secs) {
-            Some(limit) => tokio::time::timeout(limit, session.run(stop))
-                .await
-                .unwrap_or(Ok(())),
-            None => session.run(stop).await,
+        let session = Session::begin(self, &client, resource, selection, mirror).await;
+        session.run(stop).await
+    }
+
+    /// The first word without a name after it.
+    fn word(&self) -> &str {
+        self.what[0].split('/').next().unwrap_or_default()
+    }
+
+    /// Finds the type, and what is known of its objects before the first list.
+    async fn find(&self) -> Result<(Client, Resource, Mirror), Failure> {
+        let word = self.word();
+        let (client, catalog) = self.connection.discover().await?;
+        if self.wait && catalog.resolve(word).is_err() {
+            terminal::note(&format!("waiting for a resource type \"{word}\", Ctrl-C ends"));
+            let (client, resource) = kind::wait_for(&self.connection, word).await;
+            return Ok((client, resource, Mirror::of_nothing()));
         }
+        let hint =
+            "is the CustomResourceDefinition installed? `skopos get crd` lists them; --wait waits for it";
+        let resource = resolve(&catalog, word).map_err(|failure| failure.hint(hint))?;
+        Ok((client, resource.clone(), Mirror::default()))
     }
 
     fn name(&self) -> Result<Option<String>, Failure> {
@@ -105,112 +130,17 @@ impl Watch {
         }
     }
 
-    fn selection(&self, name: Option<&str>) -> Selection {
+    fn selection(&self, name: Option<&str>) -> Result<Selection, Failure> {
         let by_name = name
             .map(|name| format!("metadata.name={name}"))
             .unwrap_or_default();
         let both = [by_name.as_str(), self.select.fields.as_str()];
         let fields: Vec<&str> = both.into_iter().filter(|part| !part.is_empty()).collect();
-        Selection {
-            label_selector: self.select.labels.clone(),
-            field_selector: fields.join(","),
-        }
-    }
-}
-
-/// A running watch.
-struct Session<'a> {
-    watch: &'a Watch,
-    resource: Resource,
-    follower: Follower,
-    mirror: Mirror,
-    /// Changes to show before the end, if there is one.
-    left: Option<u64>,
-}
-
-impl Session<'_> {
-    async fn run(mut self, stop: CancellationToken) -> Result<(), Failure> {
-        let mut started = false;
-        while self.left != Some(0) {
-            let report = tokio::select! {
-                report = self.follower.next() => report,
-                () = stop.cancelled() => return Ok(()),
-            };
-            if let Follow::Trouble { error, .. } = &report
-                && !started
-                && !error.is_transient()
-            {
-                let Follow::Trouble { error, .. } = report else {
-                    continue;
-                };
-                return Err(error.into());
-            }
-            let listed = matches!(report, Follow::Listed { .. });
-            self.tell(&report).await;
-            for seen in self.mirror.take(report) {
-                self.show(&seen)?;
-            }
-            if listed && !std::mem::replace(&mut started, true) {
-                self.tell_start();
-            }
-        }
-        Ok(())
-    }
-
-    fn tell_start(&self) {
-        let n = self.mirror.len();
-        let name = self.resource.group_resource();
-        terminal::note(&format!("watching {name}: {n} now; changes follow, Ctrl-C ends"));
-    }
-
-    /// Says on standard error what a user should know of the watch itself.
-    async fn tell(&mut self, report: &Follow) {
-        match report {
-            Follow::Listing(Why::Expired) => terminal::note(
-                "relisting: the server no longer has the history since the last change; \
-                 comparing states, versions in between cannot be shown",
-            ),
-            Follow::Listing(Why::OtherHistory) => terminal::note(
-                "relisting: the server has another history than before (was it restarted in memory?); \
-                 comparing states",
-            ),
-            Follow::Trouble { error, retry_in } => {
-                let wait = retry_in.as_secs_f64();
-                terminal::note(&format!("{}; trying again in {wait:.1} s", chain(error)));
-                self.renew(error).await;
-            }
-            Follow::Resumed => terminal::note("reconnected; nothing was missed"),
-            _ => {}
-        }
-    }
-
-    /// A server that was started anew may have new certificates and tokens in its kubeconfig.
-    async fn renew(&mut self, error: &Error) {
-        let unauthorized = error.status().is_some_and(|status| status.code == 401);
-        if (error.is_unreachable() || unauthorized)
-            && let Ok(client) = self.watch.connection.client().await
-        {
-            self.follower.use_client(&client);
-        }
-    }
-
-    fn show(&mut self, seen: &Seen) -> Result<(), Failure> {
-        let existing = matches!(seen, Seen::Existing(_));
-        if existing && !self.watch.existing {
-            return Ok(());
-        }
-        if !existing {
-            match &mut self.left {
-                Some(0) => return Ok(()),
-                Some(left) => *left -= 1,
-                None => {}
-            }
-        }
-        let now = Timestamp::now();
-        match self.watch.output {
-            Format::Text => terminal::write(block(seen, &self.resource, now).as_bytes())?,
-            Format::Json => terminal::say(&line(seen, &self.resource, now))?,
-        }
-        Ok(())
+        let labels = LabelSelector::parse(&self.select.labels);
+        let fields = FieldSelector::parse(&fields.join(","));
+        Ok(Selection {
+            labels: labels.map_err(|error| Failure::usage(format!("--selector: {error}")))?,
+            fields: fields.map_err(|error| Failure::usage(format!("--field-selector: {error}")))?,
+        })
     }
 }

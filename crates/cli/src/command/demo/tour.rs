@@ -1,19 +1,20 @@
 //! The steps of the tour, and the watch that looks on.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use skopos_client::{
-    Api, Client, DeleteParams, Error, Follow, Follower, Patch, Resource, Selection, WriteParams, discover,
-};
+use skopos_client::{Api, Client, DeleteParams, Error, Patch, Resource, WriteParams, discover};
+use skopos_informer::{Reflector, ReflectorConfig, Report};
+use skopos_object::Op;
 
 use crate::applier::Applier;
 use crate::change_view::{block, line};
 use crate::failure::{Failure, chain};
 use crate::manifest;
-use crate::mirror::{Mirror, Seen};
+use crate::mirror::{Cause, Mirror};
 use crate::terminal::{self, FAINT, STRONG};
 
 const DEFINITION: &str = include_str!("../../../../../examples/application-crd.yaml");
@@ -37,7 +38,7 @@ pub(super) enum Show {
 pub(super) struct Tour {
     show: Show,
     api: Api,
-    follower: Follower,
+    reflector: Reflector,
     mirror: Mirror,
     step: u32,
     created: u32,
@@ -55,11 +56,12 @@ impl Tour {
         }
         let resource = install(&client, show).await?;
         let api = Api::namespaced(&client, &resource, NAMESPACE);
-        let follower = Follower::new(Api::all(&client, &resource), Selection::default());
+        let everywhere = Arc::new(Api::all(&client, &resource));
+        let reflector = Reflector::new(everywhere, ReflectorConfig::default());
         let mut tour = Self {
             show,
             api,
-            follower,
+            reflector,
             mirror: Mirror::default(),
             step: 1,
             created: 0,
@@ -140,11 +142,12 @@ impl Tour {
     /// Goes on showing changes for as long as it is let.
     pub(super) async fn stay(mut self) -> Result<(), Failure> {
         loop {
-            let report = self.follower.next().await;
-            if let Follow::Trouble { error, .. } = &report {
-                terminal::note(&chain(error));
+            for report in self.reflector.next().await {
+                if let Report::Trouble { error, .. } = &report {
+                    terminal::note(&chain(error));
+                }
+                self.take(report)?;
             }
-            self.take(report)?;
         }
     }
 
@@ -155,13 +158,15 @@ impl Tour {
 
     async fn until_listed(&mut self) -> Result<(), Failure> {
         let wait = async {
-            loop {
-                match self.follower.next().await {
-                    Follow::Trouble { error, .. } => return Err(Failure::from(error)),
-                    report @ Follow::Listed { .. } => return self.take(report).map(|_| ()),
-                    report => self.take(report)?,
-                };
+            while self.reflector.position().is_empty() {
+                for report in self.reflector.next().await {
+                    if let Report::Trouble { error, .. } = &report {
+                        return Err(Failure::failed(chain(error)));
+                    }
+                    self.take(report)?;
+                }
             }
+            Ok(())
         };
         tokio::time::timeout(PATIENCE, wait)
             .await
@@ -173,8 +178,9 @@ impl Tour {
         let wait = async {
             let mut left = n;
             while left > 0 {
-                let report = self.follower.next().await;
-                left = left.saturating_sub(self.take(report)?);
+                for report in self.reflector.next().await {
+                    left = left.saturating_sub(self.take(report)?);
+                }
             }
             Ok(())
         };
@@ -184,22 +190,22 @@ impl Tour {
     }
 
     /// Shows what a report means; returns how many changes that were.
-    fn take(&mut self, report: Follow) -> Result<usize, Failure> {
-        let seen = self.mirror.take(report);
-        for change in &seen {
-            match change {
-                Seen::Existing(_) => {}
-                Seen::Created(_) => self.created += 1,
-                Seen::Updated { .. } => self.updated += 1,
-                Seen::Deleted(_) => self.deleted += 1,
+    fn take(&mut self, report: Report) -> Result<usize, Failure> {
+        let all = self.mirror.take(report);
+        for seen in &all {
+            match (seen.cause, seen.change.op) {
+                (Cause::First, _) => {}
+                (_, Op::Created) => self.created += 1,
+                (_, Op::Updated) => self.updated += 1,
+                (_, Op::Deleted) => self.deleted += 1,
             }
             let now = Timestamp::now();
             match self.show {
-                Show::Text => terminal::write(block(change, self.api.resource(), now).as_bytes())?,
-                Show::Json => terminal::say(&line(change, self.api.resource(), now))?,
+                Show::Text => terminal::write(block(seen, self.api.resource(), now).as_bytes())?,
+                Show::Json => terminal::say(&line(seen, self.api.resource(), now))?,
             }
         }
-        Ok(seen.len())
+        Ok(all.len())
     }
 
     fn refused(&self, result: Result<(), Error>) -> Result<(), Failure> {
