@@ -30,6 +30,27 @@ pub(crate) fn run_all() -> Tally {
         ]);
         run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     }));
+    // The binary is named as the library `skopos` is, so its documentation needs a place of its own.
+    tally.count(part("rustdoc of the command", || {
+        let mut doc = cargo();
+        doc.args([
+            "rustdoc",
+            "--package",
+            "skopos-cli",
+            "--bin",
+            "skopos",
+            "--quiet",
+            "--",
+        ]);
+        doc.args([
+            "--document-private-items",
+            "-D",
+            "warnings",
+            "--out-dir",
+            "target/doc-cli",
+        ]);
+        run(&mut doc)
+    }));
     tally
 }
 
