@@ -32,6 +32,7 @@ mod read;
 mod stall;
 mod tls;
 mod tokens;
+mod websocket;
 
 pub use body::ResponseBody;
 pub use kubeconfig::Kubeconfig;

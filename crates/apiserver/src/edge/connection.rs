@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -21,10 +21,12 @@ use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
 use super::activity::Activity;
+use super::body::ResponseBody;
 use super::limits::Limits;
 use super::seam::Handler;
 use super::service::{Edge, EdgeService};
 use super::stall::Stall;
+use super::websocket::{self, Wish};
 
 /// What Go's server sends to a client that forgot the s in https.
 const PLAIN_HTTP: &[u8] =
@@ -121,20 +123,38 @@ impl<H: Handler> Connection<H> {
         let activity = Activity::default();
         let builder = builder(limits, is_http2, self.streams);
         let counted = activity.clone();
-        let service = service_fn(move |request| answer(service.clone(), counted.clone(), request));
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        // A connection changes its protocol once.
+        let (switch, mut switched) = mpsc::channel(1);
+        let service =
+            service_fn(move |request| answer(service.clone(), counted.clone(), switch.clone(), request));
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         drive(connection, self.ending, &activity, limits.idle_timeout).await;
+        if let Ok(watch) = switched.try_recv() {
+            watch.run().await;
+        }
     }
 }
 
 async fn answer<H: Handler>(
     mut service: EdgeService<H>,
     activity: Activity,
-    request: http::Request<Incoming>,
-) -> Result<http::Response<super::body::ResponseBody>, Infallible> {
+    switch: mpsc::Sender<websocket::Watch>,
+    mut request: http::Request<Incoming>,
+) -> Result<http::Response<ResponseBody>, Infallible> {
     let busy = activity.begin();
+    let wish = match service.is_long_running(&request) {
+        true => Wish::of(&mut request),
+        false => None,
+    };
     let response = service.call(request).await?;
-    Ok(response.map(|body| body.keeping_busy(busy)))
+    let response = response.map(|body| body.keeping_busy(busy));
+    let Some(wish) = wish.filter(|_| websocket::can_carry(&response)) else {
+        return Ok(response);
+    };
+    let (response, watch) = wish.grant(response);
+    // Full means that the protocol has changed already, and that there are no more requests.
+    let _ = switch.try_send(watch);
+    Ok(response)
 }
 
 fn builder(limits: &Limits, is_http2: bool, streams: Streams) -> auto::Builder<Streams> {
@@ -161,7 +181,8 @@ fn builder(limits: &Limits, is_http2: bool, streams: Streams) -> auto::Builder<S
     }
 }
 
-type HttpConnection<'a, S> = auto::Connection<'a, TokioIo<TlsStream<Stall<TcpStream>>>, S, Streams>;
+type HttpConnection<'a, S> =
+    auto::UpgradeableConnection<'a, TokioIo<TlsStream<Stall<TcpStream>>>, S, Streams>;
 
 /// Runs the connection until it ends by itself, is idle for too long, is in the way, or the server stops.
 async fn drive<S>(
@@ -172,7 +193,7 @@ async fn drive<S>(
 ) where
     S: hyper::service::Service<
             http::Request<Incoming>,
-            Response = http::Response<super::body::ResponseBody>,
+            Response = http::Response<ResponseBody>,
             Error = Infallible,
         >,
     S::Future: Send + 'static,

@@ -169,6 +169,18 @@ impl<H> fmt::Debug for EdgeService<H> {
     }
 }
 
+impl<H> EdgeService<H> {
+    /// Whether the answer, if it is not a refusal, has no end of its own.
+    pub(super) fn is_long_running<B>(&self, request: &http::Request<B>) -> bool
+    where
+        H: Handler,
+    {
+        self.shared
+            .handler
+            .is_long_running(request.method(), request.uri())
+    }
+}
+
 type Answer = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 impl<H, B> tower::Service<http::Request<B>> for EdgeService<H>

@@ -6,3 +6,4 @@ mod identity;
 mod in_process;
 mod requests;
 mod shutdown;
+mod websockets;

@@ -24,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::*;
 
-/// Answers by path: `/echo`, `/panic`, `/never`, `/gate` (waits for a permit), `/big`, `/stream`, `/bad-stream`.
+/// Answers by path: `/echo`, `/panic`, `/never`, `/gate` (waits for a permit), `/big`, `/stream`, `/events`,
+/// `/bad-stream`.
 #[derive(Default)]
 pub(super) struct Trivial {
     pub(super) n_gated: AtomicUsize,
@@ -47,6 +48,10 @@ impl Handler for Trivial {
                 (0..64).map(|_| Bytes::from(vec![b'x'; 128 * 1024])),
             )),
             "/stream" => Response::new(endless("first\n")),
+            "/events" => Response::builder()
+                .header("content-type", "application/json")
+                .body(endless("{\"n\":1}\n{\"n\":2}\n"))
+                .unwrap(),
             "/bad-stream" => Response::new(ResponseBody::stream(StreamBody::new(stream::once(async {
                 panic!("on purpose, later")
             })))),
@@ -55,7 +60,7 @@ impl Handler for Trivial {
     }
 
     fn is_long_running(&self, _: &Method, uri: &Uri) -> bool {
-        uri.path() == "/stream"
+        matches!(uri.path(), "/stream" | "/events")
     }
 
     fn index_paths(&self) -> Vec<String> {
