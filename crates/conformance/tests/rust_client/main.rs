@@ -1,5 +1,10 @@
 //! `kube`, the Rust client: the same tour over TLS and, on the embedded server, without a socket.
 
+mod leading;
+mod patching;
+mod watching;
+mod writing;
+
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -12,7 +17,7 @@ use skopos_app::App;
 use skopos_conformance::Target;
 use tokio_util::sync::CancellationToken;
 
-const CRD: &str = include_str!("../scripts/fixtures/crd.yaml");
+const CRD: &str = include_str!("../../scripts/fixtures/crd.yaml");
 
 #[tokio::test]
 async fn serves_kube_over_tls() -> anyhow::Result<()> {
@@ -43,7 +48,15 @@ async fn tour(client: Client, namespace: &str) -> anyhow::Result<()> {
     typed(client.clone(), namespace).await?;
     let apps = define(client.clone(), namespace).await?;
     dynamic(&apps).await?;
+    patching::json_patch(&apps).await?;
+    patching::server_side_apply(&apps).await?;
+    writing::status_and_scale(&apps).await?;
+    writing::stale_update_conflicts(&apps).await?;
+    writing::finalizer_holds_deletion(&apps).await?;
     watched(&apps).await?;
+    watching::resumes(&apps).await?;
+    watching::from_expired_version(&apps).await?;
+    leading::election(Api::namespaced(client, namespace)).await?;
     namespaces.delete(namespace, &DeleteParams::default()).await?;
     Ok(())
 }
@@ -118,6 +131,15 @@ async fn define(client: Client, namespace: &str) -> anyhow::Result<Api<DynamicOb
         namespace,
         &ApiResource::from_gvk(&kind),
     ))
+}
+
+/// The code and the reason of a refusal.
+fn refusal<T>(result: kube::Result<T>) -> anyhow::Result<(u16, String)> {
+    match result {
+        Err(kube::Error::Api(status)) => Ok((status.code, status.reason)),
+        Err(other) => Err(other.into()),
+        Ok(_) => anyhow::bail!("it was not refused"),
+    }
 }
 
 fn app(name: &str) -> anyhow::Result<DynamicObject> {
