@@ -52,6 +52,7 @@ struct Said {
 
 impl Tour {
     /// The `main` of a test without a harness.
+    #[expect(clippy::print_stdout, reason = "it is a test's")]
     pub fn run(self) -> ExitCode {
         let missing = self.needs.iter().find(|(program, _)| !is_on_path(program));
         if let Some((program, how)) = missing {
