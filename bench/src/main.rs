@@ -1,9 +1,19 @@
 //! Puts load on one API server and prints what it measured, as JSON. `cargo xtask bench` runs it on two servers.
-#![expect(clippy::print_stdout, reason = "a command speaks on its terminal")]
+//!
+//! Also measures the watch engine ([`watch`]) and the work queue ([`queue`]) beside their peers.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command speaks on its terminal"
+)]
 
+mod cpu;
+mod follow;
 mod load;
 mod queue;
+mod replay;
 mod shape;
+mod watch;
 mod watchers;
 
 use std::path::PathBuf;
@@ -40,6 +50,14 @@ enum Which {
     },
     /// Measure the work queue, and client-go's beside it.
     Queue(queue::Args),
+    /// Measure the watch engine, and its peers beside it.
+    Watch(watch::Args),
+    /// Follow a server with Skopos' informer, driven by standard input.
+    #[command(hide = true)]
+    Follow(follow::Args),
+    /// Serve objects that are made while they are sent.
+    #[command(hide = true)]
+    Replay(replay::Args),
     /// Use a server that runs already.
     Given {
         /// Its kubeconfig.
@@ -60,6 +78,9 @@ async fn main() -> anyhow::Result<()> {
             let args = args.clone();
             return tokio::task::spawn_blocking(move || queue::run(&args)).await?;
         }
+        Which::Watch(args) => return watch::run(args, cli.objects, cli.clients).await,
+        Which::Follow(args) => return follow::run(args).await,
+        Which::Replay(args) => return replay::run(args, cli.objects).await,
         Which::Embedded { program, dir } => {
             let home = tempfile::tempdir_in(dir)?;
             let data = home.path().join("data");

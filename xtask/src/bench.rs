@@ -1,6 +1,9 @@
 //! `cargo xtask bench`: measures the embedded server, and the real one beside it in the same run.
+//! `cargo xtask bench watch` and `queue` do the same for libraries and their peers: [`peers`].
 
-use std::path::Path;
+mod peers;
+
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -12,7 +15,10 @@ use crate::tools::on_path;
 
 /// What to measure.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    library: Option<peers::Library>,
     /// How many objects.
     #[arg(short = 'n', long, default_value_t = 50_000)]
     objects: usize,
@@ -62,16 +68,10 @@ const FIGURES: [Figure; 9] = [
 ];
 
 pub(crate) fn run_bench(args: &Args) -> anyhow::Result<()> {
-    run(cargo().args([
-        "build",
-        "--release",
-        "--quiet",
-        "--package",
-        "skopos-cli",
-        "--package",
-        "skopos-bench",
-    ]))?;
-    let built = target_dir()?.join("release");
+    if let Some(library) = &args.library {
+        return peers::run_bench(library);
+    }
+    let built = build(&["skopos-cli", "skopos-bench"])?;
     let program = built.join("skopos").display().to_string();
     eprintln!(
         "embedded server: {} objects, {} clients, {} watchers",
@@ -86,6 +86,13 @@ pub(crate) fn run_bench(args: &Args) -> anyhow::Result<()> {
     };
     print_table(args, &ours, &theirs);
     Ok(())
+}
+
+/// Builds packages as users do, and returns where they are.
+fn build(packages: &[&str]) -> anyhow::Result<PathBuf> {
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    run(cargo().args(["build", "--release", "--quiet"]).args(packages))?;
+    Ok(target_dir()?.join("release"))
 }
 
 /// Runs the load client and reads the figures it prints.
