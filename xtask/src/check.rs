@@ -33,23 +33,11 @@ pub(crate) fn run_all() -> Tally {
     // The binary is named as the library `skopos` is, so its documentation needs a place of its own.
     tally.count(part("rustdoc of the command", || {
         let mut doc = cargo();
-        doc.args([
-            "rustdoc",
-            "--package",
-            "skopos-cli",
-            "--bin",
-            "skopos",
-            "--quiet",
-            "--",
-        ]);
-        doc.args([
-            "--document-private-items",
-            "-D",
-            "warnings",
-            "--out-dir",
-            "target/doc-cli",
-        ]);
-        run(&mut doc)
+        doc.args(["doc", "--workspace", "--bin", "skopos", "--no-deps"]);
+        doc.args(["--document-private-items", "--quiet"]);
+        doc.args(["--target-dir", "target/command"]);
+        doc.args(["--config", "build.build-dir=\"target\""]);
+        run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     }));
     tally
 }

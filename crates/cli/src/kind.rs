@@ -117,7 +117,7 @@ impl Definition {
                 }
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

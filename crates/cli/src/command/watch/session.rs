@@ -236,6 +236,7 @@ fn config(selection: Selection) -> ReflectorConfig {
         selection,
         backoff_first: Duration::from_millis(250),
         backoff_longest: Duration::from_secs(10),
+        backoff_reset: Duration::from_secs(5),
         ..ReflectorConfig::default()
     }
 }
@@ -286,11 +287,15 @@ fn describe(error: &ReflectorError) -> String {
     }
 }
 
-/// An error and its root, without the layers between.
+/// An error and its root, without the layers between and the links that some of them end in.
 fn ends(error: &(dyn std::error::Error + 'static)) -> String {
     let root = std::iter::successors(error.source(), |error| error.source()).last();
     match root {
-        Some(root) => format!("{error}: {root}"),
+        Some(root) => {
+            let root = root.to_string();
+            let plain = root.split(": https://").next().unwrap_or_default();
+            format!("{error}: {plain}")
+        }
         None => error.to_string(),
     }
 }
