@@ -19,14 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut changes = informers.informer(CollectionName::new(group, plural)).subscribe();
     while let Some(told) = changes.next().await {
         let (op, key) = (told.change.op, told.change.key().unwrap_or_default());
-        println!(
-            "{op:?} {key} {:?}",
-            told.change
-                .diff()
-                .iter()
-                .map(|field| &field.path)
-                .collect::<Vec<_>>()
-        );
+        println!("{op:?} {key}");
     }
     Ok(())
 }
