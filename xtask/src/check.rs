@@ -19,26 +19,22 @@ pub(crate) fn run_all() -> Tally {
             "warnings",
         ]))
     }));
-    tally.count(part("rustdoc", || {
-        let mut doc = cargo();
-        doc.args([
-            "doc",
-            "--workspace",
-            "--no-deps",
-            "--document-private-items",
-            "--quiet",
-        ]);
-        run(doc.env("RUSTDOCFLAGS", "-D warnings"))
-    }));
-    // The binary is named as the library `skopos` is, so its documentation needs a place of its own.
-    tally.count(part("rustdoc of the command", || {
-        let mut doc = cargo();
-        doc.args(["doc", "--workspace", "--bin", "skopos", "--no-deps"]);
-        doc.args(["--document-private-items", "--quiet"]);
-        doc.args(["--target-dir", "target/command"]);
-        doc.args(["--config", "build.build-dir=\"target\""]);
-        run(doc.env("RUSTDOCFLAGS", "-D warnings"))
-    }));
+    // The command is named as the library `skopos` is: both have their documentation in the same place,
+    // and that of the library stays.
+    for (name, which) in [
+        (
+            "rustdoc of the command",
+            &["--package=skopos-cli", "--bin=skopos"][..],
+        ),
+        ("rustdoc", &["--workspace"]),
+    ] {
+        tally.count(part(name, || {
+            let mut doc = cargo();
+            doc.arg("doc").args(which);
+            doc.args(["--no-deps", "--document-private-items", "--quiet"]);
+            run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+        }));
+    }
     tally
 }
 

@@ -177,14 +177,18 @@ mod tests {
     #[test]
     fn same_name_in_another_version_is_the_same_kind() {
         let v2 = apps("v2", "a.io");
-        check(&[v2.clone()], "app", &Served::As(Box::new(v2.clone())));
+        check(
+            std::slice::from_ref(&v2),
+            "app",
+            &Served::As(Box::new(v2.clone())),
+        );
         check(&[v2], "applications.v1.a.io", &Served::Not);
     }
 
     #[test]
     fn same_word_for_another_kind_is_not() {
         let other = apps("v1", "b.io");
-        check(&[other.clone()], "app", &Served::Not);
+        check(std::slice::from_ref(&other), "app", &Served::Not);
         let ours = apps("v1", "a.io");
         check(&[other, ours.clone()], "app", &Served::As(Box::new(ours)));
     }

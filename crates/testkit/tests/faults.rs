@@ -150,8 +150,8 @@ async fn error_event_comes_inside_the_watch() {
 async fn cut_end_and_stall_at_any_byte() {
     for (fault, expect) in [
         (Fault::Cut { after_bytes: 0 }, "broken"),
-        (Fault::Cut { after_bytes: 400 }, "+a broken"),
-        (Fault::Stall { after_bytes: 400 }, "+a silence"),
+        (Fault::Cut { after_bytes: 700 }, "+a broken"),
+        (Fault::Stall { after_bytes: 700 }, "+a silence"),
     ] {
         let (_server, widgets, _) = broken(Rule::watch().then(fault)).await;
         assert_eq!(events(watch(&widgets).await).await, expect);
