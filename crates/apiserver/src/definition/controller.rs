@@ -92,8 +92,18 @@ impl Definitions {
 /// The resources made from each definition, kept while nothing about it changes.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
-    by_name: HashMap<String, (u64, Vec<Arc<Resource>>)>,
+    by_name: HashMap<String, Made>,
     serial: u64,
+}
+
+/// The resources of one definition.
+#[derive(Debug, Clone)]
+struct Made {
+    /// The revision of the definition they were made of, if it is stored as it was then.
+    of: Option<Revision>,
+    /// A hash of everything they depend on.
+    fingerprint: u64,
+    resources: Vec<Arc<Resource>>,
 }
 
 impl Shared {
@@ -104,12 +114,12 @@ impl Shared {
             let mut definitions = self.read_definitions()?;
             let changed = judge(&mut definitions);
             // Whoever sees a definition established finds it served.
-            self.rebuild_registry(built, &definitions).await;
+            self.rebuild_registry(built, &definitions, &changed).await;
             if !self.store_changed(&mut definitions, &changed).await? {
                 continue;
             }
             if !changed.is_empty() {
-                self.rebuild_registry(built, &definitions).await;
+                self.rebuild_registry(built, &definitions, &[]).await;
             }
             self.definitions.settled.send_replace(target);
             for (entry, definition) in &definitions {
@@ -179,15 +189,22 @@ impl Shared {
         }
     }
 
-    async fn rebuild_registry(&self, built: &mut Built, definitions: &[(Arc<Entry>, Value)]) {
+    /// Makes a registry of `definitions`, of which those at `changed` are not stored as they are here.
+    async fn rebuild_registry(
+        &self,
+        built: &mut Built,
+        definitions: &[(Arc<Entry>, Value)],
+        changed: &[usize],
+    ) {
         let mut all = self.built_in.clone();
         let mut entries = BTreeMap::new();
         let mut kept = HashMap::new();
-        for (entry, definition) in definitions {
+        for (i, (entry, definition)) in definitions.iter().enumerate() {
             let name = definition.name().to_owned();
             entries.insert(name.clone(), Arc::clone(entry));
-            let made = built.resources_of(entry, definition);
-            all.extend(made.1.iter().map(Arc::clone));
+            let is_stored = changed.binary_search(&i).is_err();
+            let made = built.made_of(entry, definition, is_stored.then_some(entry.modified));
+            all.extend(made.resources.iter().map(Arc::clone));
             kept.insert(name, made);
         }
         built.serial += 1;
@@ -207,7 +224,7 @@ impl Shared {
         let now = Timestamp::now();
         let mut definition = definition.clone();
         let made = built.by_name.get(definition.name());
-        let served = made.and_then(|(_, made)| made.first()).cloned();
+        let served = made.and_then(|made| made.resources.first()).cloned();
         let left = match served.or_else(|| resources::of_storage(&definition)) {
             Some(resource) => self.delete_all(&resource, now).await?,
             None => 0,
@@ -257,19 +274,18 @@ impl Shared {
 /// Gives every definition the names it can have and the conditions that follow; returns which have changed.
 fn judge(definitions: &mut [(Arc<Entry>, Value)]) -> Vec<usize> {
     let now = Timestamp::now();
+    let group_of = |definition: &Value| definition["spec"]["group"].as_str().unwrap_or("").to_owned();
+    let mut groups: HashMap<String, names::Taken> = HashMap::new();
+    for (_, definition) in definitions.iter() {
+        groups.entry(group_of(definition)).or_default().add(definition);
+    }
     let mut changed = Vec::new();
-    for i in 0..definitions.len() {
-        let group = definitions[i].1["spec"]["group"].clone();
-        let others: Vec<&Value> = definitions
-            .iter()
-            .enumerate()
-            .filter(|(j, (_, other))| *j != i && other["spec"]["group"] == group)
-            .map(|(_, (_, other))| other)
-            .collect();
-        let taken = names::Taken::by(&others);
-        let definition = &mut definitions[i].1;
-        let renamed = names::accept(definition, &taken, now);
+    for (i, (_, definition)) in definitions.iter_mut().enumerate() {
+        let taken = groups.entry(group_of(definition)).or_default();
+        taken.remove(definition);
+        let renamed = names::accept(definition, taken, now);
         let judged = names::check_approval(definition, now);
+        taken.add(definition);
         if renamed || judged {
             changed.push(i);
         }
@@ -279,8 +295,8 @@ fn judge(definitions: &mut [(Arc<Entry>, Value)]) -> Vec<usize> {
 
 impl Built {
     /// Ends the shapes of resources that are not served any more and begins those that were made anew.
-    fn hand_over(&self, replaced: &HashMap<String, (u64, Vec<Arc<Resource>>)>, now: Revision) {
-        let shape_of = |made: &(u64, Vec<Arc<Resource>>)| Some(Arc::clone(&made.1.first()?.custom()?.shape));
+    fn hand_over(&self, replaced: &HashMap<String, Made>, now: Revision) {
+        let shape_of = |made: &Made| Some(Arc::clone(&made.resources.first()?.custom()?.shape));
         for (name, made) in replaced {
             let (old, new) = (shape_of(made), self.by_name.get(name).and_then(shape_of));
             if let (Some(old), Some(new)) = (old, new)
@@ -295,41 +311,49 @@ impl Built {
     }
 
     /// The resources of a definition, made anew only when something they depend on has changed.
-    fn resources_of(&self, entry: &Entry, definition: &Value) -> (u64, Vec<Arc<Resource>>) {
-        let mut hasher = DefaultHasher::new();
-        definition["spec"].to_string().hash(&mut hasher);
-        definition["status"]["acceptedNames"]
-            .to_string()
-            .hash(&mut hasher);
-        definition.is_deleting().hash(&mut hasher);
-        definition.uid().hash(&mut hasher);
-        let served =
-            is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established");
-        served.hash(&mut hasher);
-        let fingerprint = hasher.finish();
-        if let Some(made) = self
-            .by_name
-            .get(definition.name())
-            .filter(|made| made.0 == fingerprint)
-        {
+    fn made_of(&self, entry: &Entry, definition: &Value, of: Option<Revision>) -> Made {
+        let before = self.by_name.get(definition.name());
+        if let Some(made) = before.filter(|made| of.is_some() && made.of == of) {
             return made.clone();
         }
-        if !served {
-            return (fingerprint, Vec::new());
-        }
-        // A first generation never changed; of later ones only what is written from now on is sure to fit.
-        let never_changed = definition.meta("generation").and_then(Value::as_i64) == Some(1);
-        let since = if never_changed {
-            entry.created
-        } else {
-            Revision(u64::MAX)
+        let served =
+            is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established");
+        let fingerprint = fingerprint(definition, served);
+        let resources = match before.filter(|made| made.fingerprint == fingerprint) {
+            Some(made) => made.resources.clone(),
+            None if served => resources_of(entry, definition),
+            None => Vec::new(),
         };
-        match resources::of_definition(definition, Shape::new(since)) {
-            Ok(resources) => (fingerprint, resources),
-            Err(error) => {
-                tracing::error!(definition = definition.name(), %error, "schema cannot be read; not served");
-                (fingerprint, Vec::new())
-            }
+        Made {
+            of,
+            fingerprint,
+            resources,
         }
     }
+}
+
+fn fingerprint(definition: &Value, served: bool) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    definition["spec"].to_string().hash(&mut hasher);
+    definition["status"]["acceptedNames"]
+        .to_string()
+        .hash(&mut hasher);
+    definition.is_deleting().hash(&mut hasher);
+    definition.uid().hash(&mut hasher);
+    served.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn resources_of(entry: &Entry, definition: &Value) -> Vec<Arc<Resource>> {
+    // A first generation never changed; of later ones only what is written from now on is sure to fit.
+    let never_changed = definition.meta("generation").and_then(Value::as_i64) == Some(1);
+    let since = if never_changed {
+        entry.created
+    } else {
+        Revision(u64::MAX)
+    };
+    resources::of_definition(definition, Shape::new(since)).unwrap_or_else(|error| {
+        tracing::error!(definition = definition.name(), %error, "schema cannot be read; not served");
+        Vec::new()
+    })
 }

@@ -1,38 +1,67 @@
 //! Who may have which name: the first definition of a group to ask for a name gets it.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{is_condition_true, set_condition};
 
-/// The names other definitions of the same group hold.
+/// The names that definitions of a group hold, and how many hold each.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    resources: BTreeSet<String>,
-    kinds: BTreeSet<String>,
+    resources: Holders,
+    kinds: Holders,
 }
 
+type Holders = HashMap<String, usize>;
+
 impl Taken {
-    pub(super) fn by(definitions: &[&Value]) -> Taken {
-        let mut taken = Taken::default();
-        for definition in definitions {
-            let names = &definition["status"]["acceptedNames"];
-            let text = |field: &str| {
-                names[field]
-                    .as_str()
-                    .filter(|name| !name.is_empty())
-                    .map(str::to_owned)
-            };
-            taken.resources.extend(text("plural"));
-            taken.resources.extend(text("singular"));
-            taken.resources.extend(short_names(names));
-            taken.kinds.extend(text("kind"));
-            taken.kinds.extend(text("listKind"));
+    /// Counts the names that a definition holds.
+    pub(super) fn add(&mut self, definition: &Value) {
+        let (resources, kinds) = held(definition);
+        for name in resources {
+            *self.resources.entry(name).or_default() += 1;
         }
-        taken
+        for name in kinds {
+            *self.kinds.entry(name).or_default() += 1;
+        }
     }
+
+    /// Counts the names that a definition holds no more.
+    pub(super) fn remove(&mut self, definition: &Value) {
+        let (resources, kinds) = held(definition);
+        for name in resources {
+            release(&mut self.resources, &name);
+        }
+        for name in kinds {
+            release(&mut self.kinds, &name);
+        }
+    }
+}
+
+fn release(holders: &mut Holders, name: &str) {
+    match holders.get_mut(name) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => {
+            holders.remove(name);
+        }
+    }
+}
+
+/// The names of a definition as a resource, and as a kind.
+fn held(definition: &Value) -> (Vec<String>, Vec<String>) {
+    let names = &definition["status"]["acceptedNames"];
+    let texts = |fields: [&str; 2]| {
+        let texts = fields.into_iter().filter_map(|field| names[field].as_str());
+        texts
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let mut resources = texts(["plural", "singular"]);
+    resources.extend(short_names(names));
+    (resources, texts(["kind", "listKind"]))
 }
 
 fn short_names(names: &Value) -> Vec<String> {
@@ -56,7 +85,7 @@ pub(super) fn accept(definition: &mut Value, taken: &Taken, now: Timestamp) -> b
     ];
     for (field, reason, taken) in fields {
         let wanted = requested[field].as_str().unwrap_or("");
-        if !wanted.is_empty() && taken.contains(wanted) {
+        if !wanted.is_empty() && taken.contains_key(wanted) {
             // The last one found is the one reported.
             conflict = Some((reason, format!("{wanted:?} is already in use")));
         } else {
@@ -76,13 +105,13 @@ pub(super) fn accept(definition: &mut Value, taken: &Taken, now: Timestamp) -> b
 fn accept_short_names(
     requested: &Value,
     accepted: &mut Map<String, Value>,
-    taken: &BTreeSet<String>,
+    taken: &Holders,
     conflict: &mut Option<(&'static str, String)>,
 ) {
     let wanted = short_names(requested);
     let clashing: Vec<String> = wanted
         .iter()
-        .filter(|n| taken.contains(*n))
+        .filter(|n| taken.contains_key(*n))
         .map(|n| format!("{n:?} is already in use"))
         .collect();
     if clashing.is_empty() {
@@ -200,7 +229,8 @@ mod tests {
     fn a_taken_kind_or_short_name_keeps_a_definition_from_being_established() {
         let mut first = definition("foos", "Foo", "f");
         accept(&mut first, &Taken::default(), Timestamp::UNIX_EPOCH);
-        let taken = Taken::by(&[&first]);
+        let mut taken = Taken::default();
+        taken.add(&first);
         let mut second = definition("bars", "Foo", "b");
         accept(&mut second, &taken, Timestamp::UNIX_EPOCH);
         assert_eq!(
@@ -213,5 +243,8 @@ mod tests {
         let mut third = definition("bars", "Bar", "f");
         accept(&mut third, &taken, Timestamp::UNIX_EPOCH);
         assert_eq!(reasons(&third)[0], "NamesAccepted=False ShortNamesConflict");
+        taken.remove(&first);
+        accept(&mut third, &taken, Timestamp::UNIX_EPOCH);
+        assert_eq!(reasons(&third)[0], "NamesAccepted=True NoConflicts");
     }
 }
