@@ -47,6 +47,15 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
+    /// The client's [`WriteGuard`](crate::WriteGuard) did not let the write through. Nothing was sent.
+    #[error("{request} was not sent")]
+    Withheld {
+        /// Method and path.
+        request: String,
+        /// What the guard said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The request cannot be put in HTTP, for example because of a control character in a name.
     #[error("cannot send {request}: {detail}")]
     Unsendable {
@@ -92,7 +101,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } | Self::TimedOut { .. } => true,
             Self::Refused(status) => matches!(status.code, 429 | 500 | 502 | 503 | 504),
-            Self::Unexpected { .. } | Self::Unsendable { .. } => false,
+            Self::Withheld { .. } | Self::Unexpected { .. } | Self::Unsendable { .. } => false,
         }
     }
 }

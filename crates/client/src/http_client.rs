@@ -10,10 +10,10 @@ use serde_json::Value;
 use skopos_object::{Reason, Status};
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::body::Chunks;
 use crate::limits::{Bucket, Limits, Retry};
 use crate::resource::escape;
+use crate::{Error, WriteGuard};
 
 /// A handle on one API server. Cheap to clone.
 #[derive(Clone)]
@@ -22,6 +22,7 @@ pub struct Client {
     server: Arc<str>,
     rate: Option<Arc<Bucket>>,
     retry: Retry,
+    guard: Option<Arc<dyn WriteGuard>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -101,6 +102,16 @@ impl Call {
         self
     }
 
+    /// Returns the method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Returns the path, without its query.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Names the request in messages.
     pub(crate) fn describe(&self) -> String {
         format!("{} {}", self.method, self.path)
@@ -154,6 +165,7 @@ impl Client {
             server: server.into(),
             rate: None,
             retry: Retry::NEVER,
+            guard: None,
         }
     }
 
@@ -162,6 +174,15 @@ impl Client {
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         self.rate = limits.rate.map(|rate| Arc::new(Bucket::new(rate)));
         self.retry = limits.retry;
+        self
+    }
+
+    /// Asks `guard` before every write of this client and its clones. The guard before it, if any, is replaced.
+    ///
+    /// What is sent through [`kube`](Self::kube) is not guarded.
+    #[must_use]
+    pub fn guarded(mut self, guard: Arc<dyn WriteGuard>) -> Self {
+        self.guard = Some(guard);
         self
     }
 
@@ -198,6 +219,21 @@ impl Client {
     }
 
     async fn call_once(&self, call: &Call) -> Result<Answer, Error> {
+        let Some(guard) = self.guard.as_ref().filter(|_| call.method != Method::GET) else {
+            return self.answer_within(call, ANSWER_TIMEOUT).await;
+        };
+        let admitted = guard.admit(call).map_err(|source| Error::Withheld {
+            request: call.describe(),
+            source,
+        })?;
+        let left = admitted.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = left.map_or(ANSWER_TIMEOUT, |left| left.min(ANSWER_TIMEOUT));
+        let answer = self.answer_within(call, timeout).await?;
+        guard.written(call, &answer);
+        Ok(answer)
+    }
+
+    async fn answer_within(&self, call: &Call, timeout: Duration) -> Result<Answer, Error> {
         let work = async {
             let opened = self.open(call).await?;
             let code = opened.code;
@@ -213,11 +249,11 @@ impl Client {
                 warnings,
             })
         };
-        match tokio::time::timeout(ANSWER_TIMEOUT, work).await {
+        match tokio::time::timeout(timeout, work).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::TimedOut {
                 request: call.describe(),
-                after: ANSWER_TIMEOUT,
+                after: timeout,
             }),
         }
     }

@@ -91,7 +91,9 @@ impl From<Error> for ListWatchError {
             Error::Unreachable { .. } | Error::Interrupted { .. } | Error::TimedOut { .. } => {
                 Self::Unavailable(error.into())
             }
-            Error::Unexpected { .. } | Error::Unsendable { .. } => Self::Malformed(error.into()),
+            Error::Unexpected { .. } | Error::Unsendable { .. } | Error::Withheld { .. } => {
+                Self::Malformed(error.into())
+            }
         }
     }
 }

@@ -27,6 +27,8 @@ enum Answer {
     Refused,
     /// The connection breaks after the request was sent.
     Broken,
+    /// Nothing comes.
+    Silent,
 }
 
 /// Answers a request that has these parts in its line or `Accept` header. The body comes in small chunks, so that
@@ -51,6 +53,14 @@ pub(crate) fn refused(asks: &[&'static str]) -> Exchange {
 pub(crate) fn broken(asks: &[&'static str]) -> Exchange {
     Exchange {
         answer: Answer::Broken,
+        ..exchange(asks, 0, "")
+    }
+}
+
+/// The request is sent, and nothing comes.
+pub(crate) fn silent(asks: &[&'static str]) -> Exchange {
+    Exchange {
+        answer: Answer::Silent,
         ..exchange(asks, 0, "")
     }
 }
@@ -100,6 +110,7 @@ pub(crate) fn scripted(script: Vec<Exchange>) -> (Client, Left) {
                 Answer::Refused => {
                     return Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into());
                 }
+                Answer::Silent => std::future::pending().await,
                 Answer::Broken => {
                     return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
                 }

@@ -1,0 +1,77 @@
+//! Writes under a guard, against a scripted server with a paused clock.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use skopos_client::{Answer, Api, Call, Error, Limits, WriteGuard, WriteParams};
+use support::{Exchange, exchange, resource, scripted};
+use tokio::time::Instant;
+
+/// Admits writes until a time, and keeps what was written.
+struct Until(Option<Instant>, Mutex<Vec<String>>);
+
+impl WriteGuard for Until {
+    fn admit(&self, _: &Call) -> Result<Option<Instant>, Box<dyn std::error::Error + Send + Sync>> {
+        match self.0 {
+            Some(until) if until > Instant::now() => Ok(Some(until)),
+            Some(_) => Err("too late".into()),
+            None => Ok(None),
+        }
+    }
+
+    fn written(&self, call: &Call, answer: &Answer) {
+        let line = format!("{} {} {}", call.method(), call.path(), answer.code);
+        self.1.lock().unwrap().push(line);
+    }
+}
+
+fn guarded(script: Vec<Exchange>, until: Option<Instant>) -> (Api, Arc<Until>, impl Fn() -> usize) {
+    let guard = Arc::new(Until(until, Mutex::default()));
+    let (client, left) = scripted(script);
+    let client = client.with_limits(&Limits::default()).guarded(guard.clone());
+    let left = move || left.lock().unwrap().len();
+    (Api::all(&client, &resource()), guard, left)
+}
+
+#[tokio::test(start_paused = true)]
+async fn tells_the_guard_of_writes_and_not_of_reads() {
+    let script = vec![exchange(&[], 200, "{}"), exchange(&[], 201, "{}")];
+    let (api, guard, _) = guarded(script, None);
+    api.get("a").await.unwrap();
+    api.create(&json!({}), &WriteParams::default()).await.unwrap();
+    let written = guard.1.lock().unwrap().clone();
+    assert_eq!(written, [format!("POST {} 201", api.path())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sends_nothing_that_the_guard_holds_back() {
+    let (api, _, left) = guarded(vec![exchange(&[], 201, "{}")], Some(Instant::now()));
+    let error = api.create(&json!({}), &WriteParams::default()).await.unwrap_err();
+    assert!(matches!(&error, Error::Withheld { source, .. } if source.to_string() == "too late"));
+    assert_eq!(left(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn asks_the_guard_again_before_a_repetition() {
+    let busy = exchange(&[], 429, "busy").header("retry-after", "2");
+    let until = Instant::now() + Duration::from_secs(1);
+    let (api, _, left) = guarded(vec![busy, exchange(&[], 201, "{}")], Some(until));
+    let error = api.create(&json!({}), &WriteParams::default()).await.unwrap_err();
+    assert!(matches!(error, Error::Withheld { .. }), "{error}");
+    assert_eq!(left(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn drops_a_write_that_is_not_answered_in_time() {
+    let until = Instant::now() + Duration::from_secs(3);
+    let (api, guard, _) = guarded(vec![support::silent(&[])], Some(until));
+    let error = api.create(&json!({}), &WriteParams::default()).await.unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert_eq!(Instant::now(), until);
+    assert!(guard.1.lock().unwrap().is_empty());
+}
