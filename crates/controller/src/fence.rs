@@ -1,7 +1,9 @@
 //! Whether this process may act, and until when.
 
+use std::error::Error;
 use std::future;
 
+use skopos_client::{Answer, Call, WriteGuard};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -9,6 +11,8 @@ use tokio::time::{Instant, sleep_until};
 ///
 /// It opens when this process becomes the leader, and closes by itself at the time up to which that is certain,
 /// whether or not anybody is still there to close it. Without leader election it is [always open](Self::open).
+///
+/// It is a [`WriteGuard`]: a client [guarded](skopos_client::Client::guarded) by it sends writes only while it is open.
 #[derive(Clone, Debug)]
 pub struct Fence {
     standing: watch::Receiver<Standing>,
@@ -28,7 +32,7 @@ enum Standing {
     /// Somebody else leads, or may.
     Standby,
     /// This process leads, at least until then.
-    Leading { until: Instant },
+    Leading { until: Instant, epoch: u64 },
 }
 
 /// This process does not lead, or its lease may be over.
@@ -51,14 +55,18 @@ impl FenceKeeper {
         }
     }
 
-    /// Opens the fence until then, or keeps it open for longer. An earlier time than before is ignored.
-    pub fn open_until(&self, until: Instant) {
+    /// Opens the fence until then, or keeps it open for longer. In the same term an earlier time than before is
+    /// ignored. `epoch` numbers the terms of all leaders upwards: see [`Fence::epoch`].
+    pub fn open_until(&self, until: Instant, epoch: u64) {
         self.standing.send_if_modified(|standing| {
-            let grows = !matches!(standing, Standing::Leading { until: before } if *before >= until);
-            if grows {
-                *standing = Standing::Leading { until };
+            let known = matches!(
+                standing,
+                Standing::Leading { until: before, epoch: same } if *same == epoch && *before >= until
+            );
+            if !known {
+                *standing = Standing::Leading { until, epoch };
             }
-            grows
+            !known
         });
     }
 
@@ -84,7 +92,7 @@ impl Fence {
     pub fn check(&self) -> Result<Option<Instant>, NotLeading> {
         match *self.standing.borrow() {
             Standing::Alone => Ok(None),
-            Standing::Leading { until } if Instant::now() < until => Ok(Some(until)),
+            Standing::Leading { until, .. } if Instant::now() < until => Ok(Some(until)),
             Standing::Leading { .. } | Standing::Standby => Err(NotLeading),
         }
     }
@@ -92,6 +100,17 @@ impl Fence {
     /// Whether it is open.
     pub fn is_open(&self) -> bool {
         self.check().is_ok()
+    }
+
+    /// Returns the number of the term in which this process leads. `None` if it does not, or has nobody beside it.
+    ///
+    /// Every term of every leader has a higher one than all before. Write it beside what you write, or send it along:
+    /// who has seen a higher one can refuse what comes late from an older leader.
+    pub fn epoch(&self) -> Option<u64> {
+        match *self.standing.borrow() {
+            Standing::Leading { until, epoch } if Instant::now() < until => Some(epoch),
+            _ => None,
+        }
     }
 
     /// Waits until it is open. Never returns once its keeper is gone and left it closed.
@@ -108,14 +127,18 @@ impl Fence {
         }
     }
 
-    /// Waits until it is closed.
+    /// Waits until it is closed, or was: also if it has been opened for another term since.
     pub async fn closed(&self) {
         let mut standing = self.standing.clone();
+        let term = self.epoch();
         loop {
             standing.mark_unchanged();
             let Ok(until) = self.check() else {
                 return;
             };
+            if self.epoch() != term {
+                return;
+            }
             let over = async {
                 match until {
                     Some(until) => sleep_until(until).await,
@@ -136,6 +159,14 @@ impl Fence {
     }
 }
 
+impl WriteGuard for Fence {
+    fn admit(&self, _: &Call) -> Result<Option<Instant>, Box<dyn Error + Send + Sync>> {
+        Ok(self.check()?)
+    }
+
+    fn written(&self, _: &Call, _: &Answer) {}
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -150,12 +181,13 @@ mod tests {
         let fence = keeper.fence();
         assert_eq!(fence.check(), Err(NotLeading));
         let until = Instant::now() + 10 * SECOND;
-        keeper.open_until(until);
+        keeper.open_until(until, 7);
+        assert_eq!(fence.epoch(), Some(7));
         fence.opened().await;
         assert_eq!(fence.check(), Ok(Some(until)));
         fence.closed().await;
         assert_eq!(Instant::now(), until);
-        assert!(!fence.is_open());
+        assert_eq!((fence.is_open(), fence.epoch()), (false, None));
     }
 
     #[tokio::test(start_paused = true)]
@@ -163,16 +195,32 @@ mod tests {
         let keeper = FenceKeeper::closed();
         let fence = keeper.fence();
         let begin = Instant::now();
-        keeper.open_until(begin + 10 * SECOND);
+        keeper.open_until(begin + 10 * SECOND, 0);
         let renew = async {
             tokio::time::sleep(8 * SECOND).await;
-            keeper.open_until(begin + 20 * SECOND);
-            keeper.open_until(begin + 5 * SECOND);
+            keeper.open_until(begin + 20 * SECOND, 0);
+            keeper.open_until(begin + 5 * SECOND, 0);
             tokio::time::sleep(4 * SECOND).await;
             keeper.close();
         };
         tokio::join!(renew, fence.closed());
         assert_eq!(begin.elapsed(), 12 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_the_end_of_a_term_is_not_held_by_the_next() {
+        let keeper = FenceKeeper::closed();
+        let fence = keeper.fence();
+        keeper.open_until(Instant::now() + 10 * SECOND, 1);
+        let renew = async {
+            tokio::time::sleep(SECOND).await;
+            // Nobody is scheduled in between.
+            keeper.close();
+            keeper.open_until(Instant::now() + 10 * SECOND, 2);
+        };
+        let begin = Instant::now();
+        tokio::join!(fence.closed(), renew);
+        assert_eq!((begin.elapsed(), fence.epoch()), (SECOND, Some(2)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -187,7 +235,7 @@ mod tests {
     async fn a_lost_keeper_leaves_it_open_no_longer_than_granted() {
         let keeper = FenceKeeper::closed();
         let fence = keeper.fence();
-        keeper.open_until(Instant::now() + 3 * SECOND);
+        keeper.open_until(Instant::now() + 3 * SECOND, 0);
         drop(keeper);
         assert!(fence.is_open());
         fence.closed().await;
