@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use skopos_object::{Collection, CollectionName, Collections, OpenError};
+use skopos_object::{Collection, CollectionName, Collections, GroupVersionKind, OpenError};
 use tokio::time::Instant;
 
 use crate::catalog::Found;
@@ -105,6 +105,27 @@ impl Discovery {
             Ok(resolved) => Ok(resolved.resource.clone()),
             Err(_) if !catalog.failures.is_empty() => Err(unavailable(catalog.failures[0].clone())),
             Err(unknown) => Err(OpenError::Missing(unknown.to_string())),
+        }
+    }
+
+    /// Finds the resource that holds objects of this kind.
+    pub async fn kind(&self, kind: &GroupVersionKind) -> Result<Resource, OpenError> {
+        let known = self.catalog().await.map_err(unavailable)?;
+        if let Some(resource) = known.by_kind(kind) {
+            return Ok(resource.clone());
+        }
+        let fresh = self.refreshed().await.map_err(unavailable)?;
+        if let Some(resource) = fresh.by_kind(kind) {
+            return Ok(resource.clone());
+        }
+        let away = fresh.failures.iter().find(|failure| failure.group == kind.group);
+        match away {
+            Some(failure) => Err(unavailable(failure.clone())),
+            None => Err(OpenError::Missing(format!(
+                "{} ({})",
+                kind.kind,
+                kind.api_version()
+            ))),
         }
     }
 

@@ -1,7 +1,38 @@
 //! Reconcilers, manager, leader election, finalizers, conditions, events.
 
+mod controller;
+mod predicate;
+mod source;
+
+mod manager;
+mod run;
+
+mod action;
+mod context;
+mod error;
+
+mod apply;
+mod edit;
+mod finalizer;
+mod owner;
+mod status;
+
 mod fence;
 mod leader;
+mod metrics;
+mod records;
 
-pub use crate::fence::{Fence, FenceKeeper, NotLeading};
-pub use crate::leader::{Elector, Holder, LeaderConfig, LeaderConfigError, Release, Resigned};
+pub use crate::{
+    action::{Action, Failure},
+    context::Context,
+    controller::{Builder, Controller, ControllerConfig, wanted},
+    error::Error,
+    fence::{Fence, FenceKeeper, NotLeading},
+    leader::{Elector, Holder, LeaderConfig, LeaderConfigError, Release, Resigned},
+    manager::{Manager, ManagerConfig},
+    metrics::Metrics,
+    owner::{controller_of, controller_reference},
+    predicate::Predicate,
+    run::ControllerQueue,
+    status::{Holds, StatusEdit},
+};

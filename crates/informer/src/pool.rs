@@ -94,6 +94,13 @@ impl From<CollectionName> for Wanted {
     }
 }
 
+impl From<&str> for Wanted {
+    /// Reads `plural.group`, such as `deployments.apps`, or `plural` for the core group.
+    fn from(text: &str) -> Self {
+        CollectionName::from(text).into()
+    }
+}
+
 impl Wanted {
     /// The names to open: one for each namespace.
     fn names(&self) -> Vec<CollectionName> {

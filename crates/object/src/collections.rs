@@ -101,6 +101,14 @@ impl CollectionName {
     }
 }
 
+impl From<&str> for CollectionName {
+    /// Reads `plural.group`, such as `deployments.apps`, or `plural` for the core group.
+    fn from(text: &str) -> Self {
+        let (resource, group) = text.split_once('.').unwrap_or((text, ""));
+        Self::new(group, resource)
+    }
+}
+
 impl fmt::Display for CollectionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;

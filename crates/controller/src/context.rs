@@ -1,0 +1,120 @@
+//! What a reconcile works with.
+
+use std::fmt;
+use std::sync::Arc;
+
+use skopos_client::{Client, Resource};
+use skopos_informer::{Index, Store, Wanted};
+use skopos_object::{GroupVersionKind, Object, ObjectKey};
+
+use crate::Error;
+use crate::records::Records;
+use crate::run::Shared;
+
+/// What a reconcile works with: the object, the caches, and a client for its writes.
+///
+/// Cheap to clone. Writes through it are held back when this replica ceases to lead, and the next reconcile of the
+/// same object begins only when the caches of the kinds that the controller listens to show them.
+#[derive(Clone)]
+pub struct Context {
+    shared: Arc<Shared>,
+    object: Object,
+    key: ObjectKey,
+    attempt: u32,
+    client: Client,
+}
+
+impl Context {
+    pub(crate) fn new(shared: Arc<Shared>, object: Object, attempt: u32, client: Client) -> Self {
+        Self {
+            key: object.key(),
+            shared,
+            object,
+            attempt,
+            client,
+        }
+    }
+
+    pub(crate) fn with_object(self, object: Object) -> Self {
+        Self { object, ..self }
+    }
+
+    /// The object that is reconciled, as the cache shows it. It may have changed on the server since.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Its key.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// Which attempt this is, from 1; more than 1 after failures.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The client for everything else that is to be written or read: any API, typed or not.
+    ///
+    /// It sends no write when this replica does not lead.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The cache of a kind, once it is complete. The first to ask starts it; better name the kind in
+    /// [`watches`](crate::Builder::watches), then it is complete before the first reconcile, and changes are heard of.
+    pub async fn cache(&self, kind: impl Into<Wanted>) -> Result<Store, Error> {
+        let informer = self.shared.cache(kind.into());
+        informer.synced().await?;
+        Ok(informer.store().clone())
+    }
+
+    /// The objects of a kind that the reconciled object controls, in no order, as the cache shows them.
+    pub async fn owned(&self, kind: impl Into<Wanted>) -> Result<Vec<Object>, Error> {
+        let store = self.cache(kind).await?;
+        let mut owned = store.add_index(Index::owner()).get(self.object.uid());
+        let is_ours = |object: &Object| {
+            let mut owners = object.owners();
+            owners.any(|owner| owner.controller && owner.uid == self.object.uid())
+        };
+        owned.retain(is_ours);
+        Ok(owned)
+    }
+
+    /// The resource that holds objects of a kind.
+    pub async fn resource(&self, kind: &GroupVersionKind) -> Result<Resource, Error> {
+        let found = self.shared.discovery().kind(kind).await;
+        found.map_err(|source| Error::Kind {
+            kind: kind.kind.clone(),
+            source,
+        })
+    }
+
+    /// Who owns the fields that are written.
+    pub fn field_manager(&self) -> &str {
+        self.shared.field_manager()
+    }
+
+    /// What the cache shows of an object, if the controller listens to its kind.
+    pub(crate) fn cached(&self, resource: &Resource, key: &ObjectKey) -> Option<Object> {
+        let informer = self.shared.listened_to(&resource.group_resource())?;
+        informer.store().get_key(key)
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        self.shared.records()
+    }
+
+    pub(crate) fn count_suppressed(&self) {
+        self.shared.metrics().suppressed.inc();
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("key", &self.key)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,321 @@
+//! What reconciles wrote, so that the next one of the same object does not begin before the caches show it.
+
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashMap;
+use http::Method;
+use serde_json::Value;
+use skopos_client::{Answer, Call, WriteGuard};
+use skopos_object::{GroupResource, ObjectKey, ResourceVersion};
+use tokio::time::Instant;
+
+use crate::Fence;
+
+/// Watches over the writes of one reconcile: holds them back when this replica does not lead, and keeps what a
+/// cache has to show afterwards.
+#[derive(Debug)]
+pub(crate) struct Watchman {
+    fence: Fence,
+    written: Mutex<Written>,
+}
+
+/// What was written, by collection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The newest version that a write was answered with.
+    pub(crate) versions: BTreeMap<GroupResource, ResourceVersion>,
+    /// Objects that were deleted with an answer that has no version.
+    pub(crate) gone: Vec<(GroupResource, ObjectKey, String)>,
+}
+
+impl Watchman {
+    pub(crate) fn new(fence: Fence) -> Arc<Self> {
+        Arc::new(Self {
+            fence,
+            written: Mutex::default(),
+        })
+    }
+
+    /// What was written until now; forgets it.
+    pub(crate) fn take(&self) -> Written {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WriteGuard for Watchman {
+    fn admit(&self, _: &Call) -> Result<Option<Instant>, Box<dyn StdError + Send + Sync>> {
+        self.fence.check().map_err(Into::into)
+    }
+
+    fn written(&self, call: &Call, answer: &Answer) {
+        if let Some(place) = Place::of(call.path()) {
+            self.lock().note(place, call.method(), &answer.value);
+        }
+    }
+}
+
+impl Written {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.versions.is_empty() && self.gone.is_empty()
+    }
+
+    fn note(&mut self, place: Place, method: &Method, answer: &Value) {
+        let metadata = &answer["metadata"];
+        if let Some(version) = metadata["resourceVersion"].as_str().filter(|v| !v.is_empty()) {
+            let version = ResourceVersion::new(version);
+            let newest = self.versions.entry(place.collection).or_default();
+            if *newest < version {
+                *newest = version;
+            }
+        } else if method == Method::DELETE
+            && let Some(uid) = answer["details"]["uid"].as_str()
+        {
+            self.gone.push((place.collection, place.key, uid.to_owned()));
+        }
+    }
+
+    fn merge(&mut self, newer: Self) {
+        for (collection, version) in newer.versions {
+            let newest = self.versions.entry(collection).or_default();
+            if *newest < version {
+                *newest = version;
+            }
+        }
+        self.gone.extend(newer.gone);
+    }
+}
+
+/// What a path leads to.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    collection: GroupResource,
+    key: ObjectKey,
+}
+
+impl Place {
+    fn of(path: &str) -> Option<Self> {
+        let mut parts = path.trim_start_matches('/').split('/');
+        let group = match parts.next()? {
+            "api" => "",
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        parts.next()?;
+        let rest: Vec<&str> = parts.collect();
+        let (namespace, rest) = match rest.as_slice() {
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() && !is_subresource(rest) => {
+                (*namespace, rest)
+            }
+            rest => ("", rest),
+        };
+        let (resource, rest) = rest.split_first()?;
+        Some(Self {
+            collection: GroupResource::new(group, *resource),
+            key: ObjectKey::namespaced(namespace, rest.first().copied().unwrap_or_default()),
+        })
+    }
+}
+
+/// Whether this is the rest of a path to a namespace itself, and not of one to something in it.
+fn is_subresource(rest: &[&str]) -> bool {
+    matches!(rest, ["status" | "finalize"])
+}
+
+/// The records of all objects of a controller. Bounded by the number of objects: forgotten with each.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    by_key: Mutex<HashMap<ObjectKey, Record>>,
+}
+
+/// Of one object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    /// Of the object with this UID only.
+    uid: String,
+    /// Not yet seen in the caches.
+    pub(crate) written: Written,
+    /// When the last of it was written.
+    pub(crate) since: Option<Instant>,
+    /// Hashes of what was applied last, by what it was applied to.
+    applied: HashMap<(GroupResource, ObjectKey), Applied>,
+}
+
+/// What was applied last, and to which object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Applied {
+    pub(crate) uid: String,
+    pub(crate) hash: u64,
+}
+
+impl Records {
+    /// What was written for an object and perhaps is not seen yet.
+    pub(crate) fn pending(&self, key: &ObjectKey, uid: &str) -> Option<(Written, Instant)> {
+        let mut records = self.lock();
+        let record = records.get_mut(key)?;
+        if record.uid != uid {
+            // Another object of the same name: nothing of the old one matters.
+            records.remove(key);
+            return None;
+        }
+        let since = record.since?;
+        Some((record.written.clone(), since))
+    }
+
+    /// Says that all that was written is seen.
+    pub(crate) fn seen(&self, key: &ObjectKey) {
+        if let Some(record) = self.lock().get_mut(key) {
+            record.written = Written::default();
+            record.since = None;
+        }
+    }
+
+    /// Adds what a reconcile wrote.
+    pub(crate) fn add(&self, key: &ObjectKey, uid: &str, written: Written) {
+        if written.is_empty() {
+            return;
+        }
+        let mut records = self.lock();
+        let record = records.entry(key.clone()).or_default();
+        record.be(uid);
+        record.written.merge(written);
+        record.since = Some(Instant::now());
+    }
+
+    /// What was applied last to an object, in the name of another.
+    pub(crate) fn applied(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        to: &(GroupResource, ObjectKey),
+    ) -> Option<Applied> {
+        let records = self.lock();
+        let record = records.get(key).filter(|record| record.uid == uid)?;
+        record.applied.get(to).cloned()
+    }
+
+    /// Notes what was applied.
+    pub(crate) fn set_applied(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        to: (GroupResource, ObjectKey),
+        applied: Applied,
+    ) {
+        let mut records = self.lock();
+        let record = records.entry(key.clone()).or_default();
+        record.be(uid);
+        record.applied.insert(to, applied);
+    }
+
+    /// Forgets an object that is gone.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Record>> {
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Record {
+    fn be(&mut self, uid: &str) {
+        if self.uid != uid {
+            *self = Self {
+                uid: uid.to_owned(),
+                ..Self::default()
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_collections_and_keys() {
+        let check = |path: &str, group: &str, resource: &str, key: &str| {
+            let place = Place::of(path).unwrap();
+            assert_eq!(place.collection, GroupResource::new(group, resource), "{path}");
+            assert_eq!(place.key.to_string(), key, "{path}");
+        };
+        check("/api/v1/namespaces/a/services/b", "", "services", "a/b");
+        check(
+            "/apis/apps/v1/namespaces/a/deployments",
+            "apps",
+            "deployments",
+            "a/",
+        );
+        check(
+            "/apis/x.io/v1/namespaces/a/things/b/status",
+            "x.io",
+            "things",
+            "a/b",
+        );
+        check("/api/v1/namespaces/a", "", "namespaces", "a");
+        check("/api/v1/namespaces/a/finalize", "", "namespaces", "a");
+        check("/apis/x.io/v1/lamps/b", "x.io", "lamps", "b");
+        assert_eq!(Place::of("/version"), None);
+    }
+
+    #[test]
+    fn a_write_that_changed_nothing_does_not_go_back_in_time() {
+        let things = || Place::of("/apis/x.io/v1/things/a").unwrap();
+        let mut written = Written::default();
+        for version in ["9", "10", "2"] {
+            written.note(
+                things(),
+                &Method::PATCH,
+                &json!({"metadata": {"resourceVersion": version}}),
+            );
+        }
+        let newest = &written.versions[&GroupResource::new("x.io", "things")];
+        assert_eq!(newest.as_str(), "10");
+    }
+
+    #[test]
+    fn a_delete_answered_without_a_version_waits_for_the_absence_of_the_uid() {
+        let mut written = Written::default();
+        let place = Place::of("/api/v1/namespaces/a/services/b").unwrap();
+        written.note(
+            place,
+            &Method::DELETE,
+            &json!({"kind": "Status", "metadata": {}, "details": {"uid": "u"}}),
+        );
+        let services = GroupResource::new("", "services");
+        assert_eq!(written.gone, [(services, "a/b".into(), "u".to_owned())]);
+    }
+
+    #[test]
+    fn records_of_a_deleted_object_do_not_concern_the_next_of_its_name() {
+        let records = Records::default();
+        let key = ObjectKey::from("a/b");
+        let mut written = Written::default();
+        let place = Place::of("/apis/x.io/v1/things/a").unwrap();
+        written.note(
+            place,
+            &Method::PUT,
+            &json!({"metadata": {"resourceVersion": "7"}}),
+        );
+        let to = (GroupResource::new("x.io", "things"), ObjectKey::from("a"));
+        let applied = Applied {
+            uid: "t".to_owned(),
+            hash: 1,
+        };
+        records.add(&key, "u-1", written);
+        records.set_applied(&key, "u-1", to.clone(), applied.clone());
+        assert!(records.pending(&key, "u-1").is_some());
+        assert_eq!(records.applied(&key, "u-1", &to), Some(applied));
+        assert_eq!(records.applied(&key, "u-2", &to), None);
+        assert!(records.pending(&key, "u-2").is_none());
+        assert!(records.pending(&key, "u-1").is_none());
+    }
+}

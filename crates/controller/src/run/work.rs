@@ -1,0 +1,256 @@
+//! Working off keys: one reconcile after the other, none of which can take the worker with it.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use skopos_object::{Object, ObjectKey};
+use skopos_queue::{Outcome, Work};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span, debug, error, info, info_span, warn};
+
+use super::Shared;
+use crate::finalizer::{self, Life};
+use crate::records::{Watchman, Written};
+use crate::{Action, Context, Failure};
+
+/// How a reconcile ended.
+#[derive(Debug)]
+enum Ended {
+    Returned(Result<Action, Failure>),
+    Panicked(String),
+    TimedOut,
+    /// This replica ceased to lead, or the process stops.
+    Cancelled,
+}
+
+impl Shared {
+    /// Works off keys while this replica leads, until the queue is shut down.
+    pub(super) async fn work(self: Arc<Self>, stop: CancellationToken) {
+        let fence = &self.environment.fence;
+        loop {
+            tokio::select! {
+                () = fence.opened() => {}
+                () = stop.cancelled() => return,
+            }
+            tokio::select! {
+                biased;
+                () = fence.closed() => {}
+                work = self.queue.take() => match work {
+                    Some(work) => self.process(work).await,
+                    None => return,
+                },
+            }
+        }
+    }
+
+    async fn process(self: &Arc<Self>, work: Work<ObjectKey>) {
+        let key = work.key().clone();
+        let Some(object) = self.informer.store().get_key(&key) else {
+            return self.process_gone(work, &key).await;
+        };
+        if !self.has_caught_up(&key, object.uid()).await {
+            // Soon enough: whatever the cache shows then comes as a change as well.
+            const LOOK_AGAIN: Duration = Duration::from_millis(500);
+            self.metrics.cache_waits.inc();
+            return work.requeue_after(LOOK_AGAIN);
+        }
+        // Read again: waiting may have taken a while.
+        let Some(object) = self.informer.store().get_key(&key) else {
+            return self.process_gone(work, &key).await;
+        };
+        if object.is_deleting() && self.controller.finalizer.is_none() && !self.controller.config.deleting {
+            debug!(object = %key, "is being deleted: nothing to do");
+            return work.done();
+        }
+        let span = self.reconcile_span(&key, &object, work.attempt());
+        self.process_object(work, object).instrument(span).await;
+    }
+
+    async fn process_object(self: &Arc<Self>, work: Work<ObjectKey>, object: Object) {
+        let watchman = Watchman::new(self.environment.fence.clone());
+        let client = self.environment.client.clone().guarded(watchman.clone());
+        let uid = object.uid().to_owned();
+        let context = Context::new(Arc::clone(self), object, work.attempt(), client);
+        let shared = Arc::clone(self);
+        let ended = self.timed(async move { shared.reconcile(context).await }).await;
+        // However it ended: what was written was written.
+        self.records.add(work.key(), &uid, watchman.take());
+        work.finish(self.outcome(ended));
+    }
+
+    async fn process_gone(self: &Arc<Self>, work: Work<ObjectKey>, key: &ObjectKey) {
+        self.records.forget(key);
+        self.heard.take(key);
+        let Some(gone) = &self.controller.gone else {
+            return work.done();
+        };
+        let watchman = Watchman::new(self.environment.fence.clone());
+        let client = self.environment.client.clone().guarded(watchman);
+        let span = info_span!("reconcile", controller = self.controller.name, object = %key, gone = true);
+        let (gone, key) = (Arc::clone(gone), key.clone());
+        let ended = self
+            .timed(async move { gone(key, client).await })
+            .instrument(span)
+            .await;
+        work.finish(self.outcome(ended));
+    }
+
+    /// Runs a reconcile to its end, whichever that is.
+    async fn timed(&self, reconcile: impl Future<Output = Result<Action, Failure>>) -> Ended {
+        let begin = Instant::now();
+        self.metrics.active.inc();
+        let caught = AssertUnwindSafe(reconcile).catch_unwind();
+        let ended = tokio::select! {
+            biased;
+            () = self.environment.fence.closed() => Ended::Cancelled,
+            () = self.cancel.cancelled() => Ended::Cancelled,
+            ended = tokio::time::timeout(self.controller.config.timeout, caught) => match ended {
+                Ok(Ok(returned)) => Ended::Returned(returned),
+                Ok(Err(panic)) => Ended::Panicked(text_of(&*panic)),
+                Err(_) => Ended::TimedOut,
+            },
+        };
+        self.metrics.active.dec();
+        self.metrics.time.observe(begin.elapsed().as_secs_f64());
+        ended
+    }
+
+    /// Does what the object's stage of life asks for.
+    async fn reconcile(&self, context: Context) -> Result<Action, Failure> {
+        let reconcile = &self.controller.reconcile;
+        let Some((name, clean_up)) = &self.controller.finalizer else {
+            return reconcile(context).await;
+        };
+        match Life::of(context.object(), name) {
+            Life::Alive => reconcile(context).await,
+            Life::New => match finalizer::add(&context, name).await? {
+                Some(object) => reconcile(context.with_object(object)).await,
+                None => Ok(Action::Done),
+            },
+            Life::Dying => {
+                let action = clean_up(context.clone()).await?;
+                if action == Action::Done {
+                    finalizer::remove(&context, name).await?;
+                }
+                Ok(action)
+            }
+            Life::Finished => Ok(Action::Done),
+        }
+    }
+
+    fn outcome(&self, ended: Ended) -> Outcome {
+        let metrics = &self.metrics;
+        match ended {
+            Ended::Returned(Ok(Action::Done)) => {
+                metrics.done.inc();
+                debug!("reconciled");
+                Outcome::Done
+            }
+            Ended::Returned(Ok(Action::RequeueAfter(after))) => {
+                metrics.requeued.inc();
+                debug!(?after, "reconciled, to be looked at again");
+                Outcome::RequeueAfter(after)
+            }
+            Ended::Returned(Err(failure)) => self.failed(&failure),
+            Ended::Panicked(text) => {
+                metrics.panics.inc();
+                self.count_failure();
+                error!(panic = text, "the reconciler panicked");
+                Outcome::Failed(format!("panicked: {text}"))
+            }
+            Ended::TimedOut => {
+                metrics.timeouts.inc();
+                self.count_failure();
+                let timeout = self.controller.config.timeout;
+                warn!(?timeout, "the reconcile took too long and was cancelled");
+                Outcome::Failed(format!("took longer than {timeout:?}"))
+            }
+            Ended::Cancelled => {
+                metrics.cancelled.inc();
+                info!("the reconcile was cancelled: this replica no longer leads, or stops");
+                Outcome::RequeueAfter(Duration::ZERO)
+            }
+        }
+    }
+
+    fn failed(&self, failure: &Failure) -> Outcome {
+        self.count_failure();
+        if failure.is_terminal() {
+            self.metrics.terminal_errors.inc();
+            error!(error = %failure, "cannot reconcile; not tried again before the object changes");
+            return Outcome::Terminal(failure.to_string());
+        }
+        if failure.is_conflict() {
+            debug!(error = %failure, "somebody else was faster; trying again");
+        } else {
+            warn!(error = %failure, "cannot reconcile; trying again");
+        }
+        Outcome::Failed(failure.to_string())
+    }
+
+    fn count_failure(&self) {
+        self.metrics.failed.inc();
+        self.metrics.errors.inc();
+    }
+
+    fn reconcile_span(&self, key: &ObjectKey, object: &Object, attempt: u32) -> Span {
+        let span = info_span!(
+            "reconcile",
+            controller = self.controller.name,
+            object = %key,
+            uid = object.uid(),
+            version = object.resource_version().as_str(),
+            attempt,
+        );
+        if let Some(cause) = self.heard.take(key) {
+            self.metrics.lag.observe(cause.since.elapsed().as_secs_f64());
+            span.follows_from(cause.span.id());
+        }
+        span
+    }
+
+    /// Whether the caches show what the last reconcile of an object wrote. Waits a little for it.
+    async fn has_caught_up(&self, key: &ObjectKey, uid: &str) -> bool {
+        const WAIT: Duration = Duration::from_millis(500);
+        let Some((written, since)) = self.records.pending(key, uid) else {
+            return true;
+        };
+        let seen = tokio::time::timeout(WAIT, self.seen(&written)).await.is_ok();
+        let patience = self.controller.config.cache_patience;
+        if !seen && since.elapsed() < patience {
+            return false;
+        }
+        if !seen {
+            warn!(object = %key, ?patience, "the caches still do not show what was written; going on without");
+        }
+        self.records.seen(key);
+        true
+    }
+
+    /// Waits until the caches show all that was written. What no cache follows is not waited for.
+    async fn seen(&self, written: &Written) {
+        for (collection, version) in &written.versions {
+            if let Some(informer) = self.listened_to(collection) {
+                // One that has stopped shows nothing any more; nobody will reconcile then either.
+                let _ = informer.seen(version).await;
+            }
+        }
+        for (collection, key, uid) in &written.gone {
+            if let Some(informer) = self.listened_to(collection) {
+                let _ = informer.gone(key, uid).await;
+            }
+        }
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (None, Some(text)) => text.clone(),
+        (None, None) => "without a message".to_owned(),
+    }
+}

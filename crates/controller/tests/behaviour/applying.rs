@@ -1,0 +1,195 @@
+//! Objects that ought to be there.
+
+use serde_json::json;
+use skopos_client::{DeleteParams, Patch, WriteParams};
+use skopos_controller::{Action, Context, Controller, Failure};
+use skopos_object::Object;
+use skopos_testkit::{eventually, value};
+
+use crate::stage::{Notes, Stage, n_of};
+
+/// Makes a map for each app, with `n` in it, and more while `n` is odd.
+async fn make_map(app: Object, context: Context) -> Result<Action, Failure> {
+    let n = n_of(&app);
+    let mut data = json!({"n": n.to_string()});
+    if n % 2 == 1 {
+        data["odd"] = "yes".into();
+    }
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": app.name()}, "data": data});
+    context.apply_owned(&map).await?;
+    Ok(Action::Done)
+}
+
+fn controller() -> Controller {
+    Controller::for_("apps.x.io")
+        .named("maps")
+        .owns("configmaps")
+        .reconcile(make_map)
+}
+
+async fn until_data(stage: &Stage, expect: &serde_json::Value) {
+    eventually(async || {
+        let map = stage.maps().find("a").await.unwrap();
+        let data = map.map(|map| map["data"].clone()).unwrap_or_default();
+        if data == *expect {
+            Ok(())
+        } else {
+            Err(data.to_string())
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_wanted_is_removed_and_what_others_added_stays() {
+    let stage = Stage::new().await;
+    let running = stage.run(controller());
+    stage.create("a").await;
+    until_data(&stage, &json!({"n": "1", "odd": "yes"})).await;
+    let patch = json!({"data": {"theirs": "x"}});
+    stage
+        .maps()
+        .patch("a", Patch::Merge(&patch), &WriteParams::default())
+        .await
+        .unwrap();
+    stage.set("a", 2).await;
+    until_data(&stage, &json!({"n": "2", "theirs": "x"})).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_is_repaired_and_a_deleted_object_comes_back() {
+    let stage = Stage::new().await;
+    let running = stage.run(controller());
+    stage.create("a").await;
+    let wanted = json!({"n": "1", "odd": "yes"});
+    until_data(&stage, &wanted).await;
+    let patch = json!({"data": {"n": "77", "odd": null}});
+    stage
+        .maps()
+        .patch("a", Patch::Merge(&patch), &WriteParams::default())
+        .await
+        .unwrap();
+    until_data(&stage, &wanted).await;
+    stage.maps().delete("a", &DeleteParams::default()).await.unwrap();
+    until_data(&stage, &wanted).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_that_would_change_nothing_is_not_sent() {
+    let stage = Stage::new().await;
+    let running = stage.run(controller());
+    stage.create("a").await;
+    until_data(&stage, &json!({"n": "1", "odd": "yes"})).await;
+    let version = |map: serde_json::Value| map["metadata"]["resourceVersion"].clone();
+    let before = version(stage.maps().get("a").await.unwrap());
+    for label in ["x", "y"] {
+        stage
+            .patch("a", json!({"metadata": {"labels": {"l": label}}}))
+            .await;
+    }
+    eventually(async || {
+        let n = running.metric("skopos_controller_writes_suppressed_total");
+        if n >= 2.0 { Ok(()) } else { Err(n.to_string()) }
+    })
+    .await;
+    assert_eq!(version(stage.maps().get("a").await.unwrap()), before);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_controller_is_left_alone() {
+    let stage = Stage::new().await;
+    let map = value(
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default, ownerReferences: [
+          {apiVersion: v1, kind: Secret, name: s, uid: u, controller: true}]}, data: {k: v}}",
+    );
+    // Its owner must exist, or it is garbage.
+    let secret = value("{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: default}}");
+    let secret = stage.server.put(&secret).await;
+    let mut map = map;
+    map["metadata"]["ownerReferences"][0]["uid"] = secret["metadata"]["uid"].clone();
+    stage.server.put(&map).await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io")
+        .owns("configmaps")
+        .reconcile(move |app, context| {
+            let seen = seen.clone();
+            async move {
+                let made = make_map(app, context).await;
+                seen.add(
+                    made.as_ref()
+                        .map_or_else(Failure::to_string, |_| "made".to_owned()),
+                );
+                made
+            }
+        });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes
+        .until_count("ConfigMap default/a is controlled by Secret s", 1)
+        .await;
+    assert_eq!(stage.maps().get("a").await.unwrap()["data"], json!({"k": "v"}));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn owned_objects_are_found_by_their_owner() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller =
+        Controller::for_("apps.x.io")
+            .owns("configmaps")
+            .reconcile(move |app: Object, context: Context| {
+                let seen = seen.clone();
+                async move {
+                    make_map(app, context.clone()).await?;
+                    let owned = context.owned("configmaps").await?;
+                    seen.add(format!("{} owns {}", context.key(), owned.len()));
+                    Ok(Action::Done)
+                }
+            });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    stage.create("b").await;
+    notes.until_count("default/a owns 1", 1).await;
+    notes.until_count("default/b owns 1", 1).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_applied_is_said_in_words() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |_: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            for wrong in [
+                "{kind: ConfigMap}",
+                "{apiVersion: v1, kind: ConfigMap}",
+                "{apiVersion: v1, kind: ConfigMap, metadata: {}}",
+                "{apiVersion: z.io/v1, kind: Lamp, metadata: {name: a}}",
+            ] {
+                let error = context.apply(&value(wrong)).await.unwrap_err();
+                seen.add(Failure::from(error).to_string());
+            }
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes
+        .until(&[
+            "the object to apply has no apiVersion or no kind",
+            "the ConfigMap to apply has no metadata",
+            "the ConfigMap to apply has no name",
+            "cannot find the resource of Lamp: no resource is named Lamp (z.io/v1)",
+        ])
+        .await;
+    running.stop().await;
+}

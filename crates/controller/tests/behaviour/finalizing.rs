@@ -1,0 +1,121 @@
+//! Cleaning up before an object goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+use skopos_controller::{Action, Context, Controller, Failure};
+use skopos_object::Object;
+use skopos_testkit::{Fault, Rule, eventually};
+
+use crate::stage::{Notes, Stage};
+
+const NAME: &str = "x.io/clean-up";
+
+fn controller(notes: &Notes, may_go: &Arc<AtomicBool>) -> Controller {
+    let (seen, cleaned, may_go) = (notes.clone(), notes.clone(), may_go.clone());
+    Controller::for_("apps.x.io")
+        .finalizer(NAME, move |app: Object, _: Context| {
+            let done = may_go.load(Ordering::SeqCst);
+            cleaned.add(format!("clean up {}", app.name()));
+            async move {
+                if done {
+                    Ok(Action::Done)
+                } else {
+                    Err(Failure::new("still in use"))
+                }
+            }
+        })
+        .reconcile(move |app: Object, _: Context| {
+            let has = app.finalizers().any(|name| name == NAME);
+            seen.add(format!("{} {}", app.name(), if has { "safe" } else { "unsafe" }));
+            async { Ok(Action::Done) }
+        })
+}
+
+async fn until_gone(stage: &Stage, name: &str) {
+    eventually(async || match stage.apps().find(name).await.unwrap() {
+        None => Ok(()),
+        Some(app) => Err(app["metadata"]["finalizers"].to_string()),
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_is_there_before_anything_is_done_and_goes_after_clean_up() {
+    let stage = Stage::new().await;
+    let (notes, may_go) = (Notes::default(), Arc::new(AtomicBool::new(false)));
+    let running = stage.run(controller(&notes, &may_go));
+    stage.create("a").await;
+    notes.until_count("a safe", 1).await;
+    stage.delete("a").await;
+    notes.until_count("clean up a", 3).await;
+    assert!(stage.apps().find("a").await.unwrap().is_some());
+    may_go.store(true, Ordering::SeqCst);
+    until_gone(&stage, "a").await;
+    assert_eq!(notes.count("a unsafe"), 0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_of_others_stay_and_conflicts_are_overcome() {
+    let stage = Stage::new().await;
+    let (notes, may_go) = (Notes::default(), Arc::new(AtomicBool::new(true)));
+    stage.create("a").await;
+    stage
+        .patch("a", json!({"metadata": {"finalizers": ["z.io/theirs"]}}))
+        .await;
+    stage
+        .server
+        .faults()
+        .add(Rule::write().resource("apps").first(2).then(Fault::conflict()));
+    let running = stage.run(controller(&notes, &may_go));
+    notes.until_count("a safe", 1).await;
+    let finalizers = async || stage.apps().get("a").await.unwrap()["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers().await, json!(["z.io/theirs", NAME]));
+    stage.delete("a").await;
+    eventually(async || {
+        let now = finalizers().await;
+        if now == json!(["z.io/theirs"]) {
+            Ok(())
+        } else {
+            Err(now.to_string())
+        }
+    })
+    .await;
+    stage.patch("a", json!({"metadata": {"finalizers": null}})).await;
+    until_gone(&stage, "a").await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_already_gets_no_finalizer() {
+    let stage = Stage::new().await;
+    let (notes, may_go) = (Notes::default(), Arc::new(AtomicBool::new(true)));
+    stage.create("a").await;
+    stage
+        .patch("a", json!({"metadata": {"finalizers": ["z.io/theirs"]}}))
+        .await;
+    stage.delete("a").await;
+    let running = stage.run(controller(&notes, &may_go));
+    stage.create("b").await;
+    notes.until(&["b safe"]).await;
+    let a = stage.apps().get("a").await.unwrap();
+    assert_eq!(a["metadata"]["finalizers"], json!(["z.io/theirs"]));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_finalizer_nothing_is_done_for_what_is_being_deleted() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    stage.create("a").await;
+    stage
+        .patch("a", json!({"metadata": {"finalizers": ["z.io/theirs"]}}))
+        .await;
+    stage.delete("a").await;
+    let running = stage.run(crate::stage::noting(&notes));
+    stage.create("b").await;
+    notes.until(&["b 1"]).await;
+    running.stop().await;
+}

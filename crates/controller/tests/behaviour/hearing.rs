@@ -1,0 +1,150 @@
+//! Which changes lead to reconciles.
+
+use serde_json::json;
+use skopos_controller::{Action, Context, Controller, Failure, Predicate};
+use skopos_object::{Object, ObjectKey};
+use skopos_testkit::definition;
+
+use crate::stage::{Notes, Stage, n_of, noting};
+
+#[tokio::test(start_paused = true)]
+async fn reconciles_what_is_there_and_what_changes() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    stage.create("a").await;
+    let running = stage.run(noting(&notes));
+    notes.until(&["a 1"]).await;
+    stage.set("a", 2).await;
+    notes.until(&["a 1", "a 2"]).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_comes_later_is_followed() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("lamps.y.io")
+        .owns("shades.y.io")
+        .reconcile(move |lamp: Object, _| {
+            seen.add(lamp.name());
+            async { Ok::<_, Failure>(Action::Done) }
+        });
+    let running = stage.run(controller);
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    stage.server.put(&definition("y.io", "v1", "Lamp", "lamps")).await;
+    stage
+        .server
+        .apply("{apiVersion: y.io/v1, kind: Lamp, metadata: {name: l, namespace: default}}")
+        .await;
+    notes.until(&["l"]).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_written_by_the_controller_does_not_run_it_again() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, context: Context| {
+        seen.add(format!("{} {}", app.name(), n_of(&app)));
+        async move {
+            context
+                .status(|status| {
+                    status.set("seen", n_of(context.object()));
+                })
+                .await?;
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until(&["a 1"]).await;
+    stage.create("b").await;
+    notes.until(&["a 1", "b 1"]).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(notes.all(), ["a 1", "b 1"]);
+    let a = stage.apps().get("a").await.unwrap();
+    assert_eq!(a["status"], json!({"seen": 1, "observedGeneration": 1}));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn related_objects_lead_to_those_that_the_map_names_before_and_after() {
+    let stage = Stage::new().await;
+    for name in ["a", "b", "c"] {
+        stage.create(name).await;
+    }
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let named = |map: &Object| {
+        let name = map
+            .label("app")
+            .map(|name| ObjectKey::namespaced("default", name));
+        name.into_iter().collect()
+    };
+    let controller = Controller::for_("apps.x.io")
+        .watches("configmaps", named)
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(app.name());
+            async { Ok::<_, Failure>(Action::Done) }
+        });
+    let running = stage.run(controller);
+    notes.until_count("c", 1).await;
+    let map = |app: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "m", "namespace": "default", "labels": {"app": app}}})
+    };
+    stage.server.put(&map("a")).await;
+    notes.until_count("a", 2).await;
+    stage.server.put(&map("b")).await;
+    notes.until_count("a", 3).await;
+    notes.until_count("b", 2).await;
+    assert_eq!(notes.count("c"), 1);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_do_not_count_are_left_out() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller =
+        Controller::for_("apps.x.io")
+            .when(Predicate::labels())
+            .reconcile(move |app: Object, _: Context| {
+                seen.add(format!("{} {}", app.name(), n_of(&app)));
+                async { Ok::<_, Failure>(Action::Done) }
+            });
+    stage.create("a").await;
+    let running = stage.run(controller);
+    notes.until(&["a 1"]).await;
+    stage.set("a", 2).await;
+    stage
+        .patch("a", json!({"metadata": {"labels": {"x": "y"}}, "spec": {"n": 3}}))
+        .await;
+    notes.until(&["a 1", "a 3"]).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_done_when_an_object_is_gone_gets_its_key() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let (seen, gone) = (notes.clone(), notes.clone());
+    let controller = Controller::for_("apps.x.io")
+        .when_gone(move |key: ObjectKey, _| {
+            gone.add(format!("{key} is gone"));
+            async { Ok::<_, Failure>(Action::Done) }
+        })
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(app.name());
+            async { Ok::<_, Failure>(Action::Done) }
+        });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until(&["a"]).await;
+    stage.delete("a").await;
+    notes.until(&["a", "default/a is gone"]).await;
+    running.stop().await;
+}

@@ -1,0 +1,241 @@
+//! How reconciles run, fail and are tried again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use skopos_controller::{Action, Context, Controller, ControllerConfig, Failure};
+use skopos_object::Object;
+use skopos_testkit::eventually;
+use tokio::time::Instant;
+
+use crate::stage::{Notes, Stage, n_of};
+
+/// A controller whose reconcile does what the app's `n` says.
+fn obeying(notes: &Notes, config: ControllerConfig) -> Controller {
+    let notes = notes.clone();
+    Controller::for_("apps.x.io")
+        .with(config)
+        .reconcile(move |app: Object, context: Context| {
+            let notes = notes.clone();
+            async move {
+                notes.add(app.name());
+                match n_of(&app) {
+                    1 => Ok(Action::Done),
+                    2 => Err(Failure::new("not today")),
+                    3 => Err(Failure::terminal("never")),
+                    4 => panic!("oh no"),
+                    5 => std::future::pending().await,
+                    6 if context.attempt() < 4 => Err(Failure::new("a little later")),
+                    7 => Ok(Action::RequeueAfter(Duration::from_secs(3600))),
+                    _ => Ok(Action::Done),
+                }
+            }
+        })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_reconcile_is_tried_again_until_it_succeeds() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let running = stage.run(obeying(&notes, ControllerConfig::default()));
+    stage.create("a").await;
+    stage.set("a", 6).await;
+    notes.until_count("a", 4).await;
+    eventually(async || {
+        let waiting = running.queue.n_waiting() + running.queue.n_running();
+        if waiting == 0 { Ok(()) } else { Err("still tried") }
+    })
+    .await;
+    assert_eq!(running.metric("controller_runtime_reconcile_errors_total"), 3.0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_failed_for_good_is_set_aside_until_it_changes() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let running = stage.run(obeying(&notes, ControllerConfig::default()));
+    stage.create("a").await;
+    stage.set("a", 3).await;
+    eventually(async || {
+        if running.queue.dead_letters().len() == 1 {
+            Ok(())
+        } else {
+            Err("none")
+        }
+    })
+    .await;
+    let before = notes.count("a");
+    tokio::time::sleep(Duration::from_secs(7200)).await;
+    assert_eq!(notes.count("a"), before);
+    assert_eq!(running.queue.dead_letters()[0].error, "never");
+    stage.set("a", 8).await;
+    notes.until_count("a", before + 1).await;
+    assert!(running.queue.dead_letters().is_empty());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_caught_counted_and_tried_again_and_others_go_on() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let running = stage.run(obeying(&notes, ControllerConfig::default()));
+    stage.create("bad").await;
+    stage.set("bad", 4).await;
+    notes.until_count("bad", 5).await;
+    stage.create("good").await;
+    notes.until_count("good", 1).await;
+    assert!(running.metric("controller_runtime_reconcile_panics_total") >= 3.0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_takes_too_long_is_cancelled_and_tried_again() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let config = ControllerConfig {
+        timeout: Duration::from_secs(10),
+        ..ControllerConfig::default()
+    };
+    let running = stage.run(obeying(&notes, config));
+    stage.create("a").await;
+    stage.set("a", 5).await;
+    notes.until_count("a", 4).await;
+    assert!(running.metric("controller_runtime_reconcile_timeouts_total") >= 2.0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_can_ask_to_be_run_again_later() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let running = stage.run(obeying(&notes, ControllerConfig::default()));
+    stage.create("a").await;
+    stage.set("a", 7).await;
+    eventually(async || {
+        if running.queue.n_waiting() == 1 {
+            Ok(())
+        } else {
+            Err("not yet")
+        }
+    })
+    .await;
+    let (before, begin) = (notes.count("a"), Instant::now());
+    tokio::time::sleep(Duration::from_secs(3599)).await;
+    assert_eq!(notes.count("a"), before);
+    notes.until_count("a", before + 1).await;
+    assert!(begin.elapsed() < Duration::from_secs(3700));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_object_of_an_old_name_does_not_inherit_its_failures() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let running = stage.run(obeying(&notes, ControllerConfig::default()));
+    stage.create("a").await;
+    stage.set("a", 2).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    stage.delete("a").await;
+    let before = notes.count("a");
+    stage.create("a").await;
+    let begin = Instant::now();
+    notes.until_count("a", before + 1).await;
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_than_the_limit_run_at_once_and_never_one_object_twice() {
+    let stage = Stage::new().await;
+    for n in 0..40 {
+        stage.create(&format!("a{n}")).await;
+    }
+    let (running_now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let twice = Arc::new(AtomicBool::new(false));
+    let in_hands = Arc::new(std::sync::Mutex::new(std::collections::HashSet::new()));
+    let notes = Notes::default();
+    let controller = {
+        let (now, most, twice, notes) = (running_now.clone(), most.clone(), twice.clone(), notes.clone());
+        Controller::for_("apps.x.io")
+            .with(ControllerConfig {
+                concurrency: 3,
+                ..ControllerConfig::default()
+            })
+            .reconcile(move |app: Object, _: Context| {
+                let (now, most, twice) = (now.clone(), most.clone(), twice.clone());
+                let (in_hands, notes) = (in_hands.clone(), notes.clone());
+                async move {
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    if !in_hands.lock().unwrap().insert(app.key()) {
+                        twice.store(true, Ordering::SeqCst);
+                    }
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    in_hands.lock().unwrap().remove(&app.key());
+                    now.fetch_sub(1, Ordering::SeqCst);
+                    notes.add(app.name());
+                    Ok(Action::Done)
+                }
+            })
+    };
+    let running = stage.run(controller);
+    for round in 2..6 {
+        stage.set("a0", round).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    notes.until_count("a39", 1).await;
+    notes.until_count("a0", 1).await;
+    eventually(async || {
+        if notes.all().len() >= 40 {
+            Ok(())
+        } else {
+            Err("not all")
+        }
+    })
+    .await;
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    assert!(!twice.load(Ordering::SeqCst));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_goes_ahead_of_the_first_list() {
+    let stage = Stage::new().await;
+    for n in 0..200 {
+        stage.create(&format!("a{n}")).await;
+    }
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io")
+        .with(ControllerConfig {
+            concurrency: 1,
+            ..ControllerConfig::default()
+        })
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(format!("{} {}", app.name(), n_of(&app)));
+            async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok::<_, Failure>(Action::Done)
+            }
+        });
+    let running = stage.run(controller);
+    eventually(async || {
+        if notes.all().len() > 2 {
+            Ok(())
+        } else {
+            Err("not begun")
+        }
+    })
+    .await;
+    let begun = notes.all();
+    let waiting = (0..200)
+        .map(|n| format!("a{n}"))
+        .rfind(|a| !begun.contains(&format!("{a} 1")));
+    let waiting = waiting.unwrap();
+    stage.set(&waiting, 2).await;
+    let line = format!("{waiting} 2");
+    notes.until_count(&line, 1).await;
+    assert!(notes.all().len() < begun.len() + 5, "{:?}", notes.all());
+    running.stop().await;
+}

@@ -1,0 +1,170 @@
+//! The caches show what was written before the next reconcile begins; the status is written with care.
+
+use std::time::Duration;
+
+use serde_json::json;
+use skopos_client::{Api, WriteParams};
+use skopos_controller::{Action, Context, Controller, ControllerConfig, Failure};
+use skopos_object::{GroupVersionKind, Object};
+use skopos_testkit::{Fault, Rule, eventually};
+
+use crate::stage::{Notes, Stage, n_of};
+
+/// Creates a map with a name that the server chooses, if the cache shows none yet: the classic way to make too many.
+async fn make_one(app: Object, context: Context) -> Result<Action, Failure> {
+    if context.owned("configmaps").await?.is_empty() {
+        let maps = context
+            .resource(&GroupVersionKind::new("", "v1", "ConfigMap"))
+            .await?;
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "generateName": "made-", "ownerReferences": [skopos_controller::controller_reference(&app)]}});
+        let maps = Api::namespaced(context.client(), &maps, app.namespace());
+        maps.create(&map, &WriteParams::default()).await?;
+    }
+    Ok(Action::Done)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_cache_does_not_make_a_controller_create_twice() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io")
+        .owns("configmaps")
+        .reconcile(move |app, context| {
+            let seen = seen.clone();
+            async move {
+                let made = make_one(app, context).await;
+                seen.add(made.as_ref().map_or_else(Failure::to_string, |_| "ok".to_owned()));
+                made
+            }
+        });
+    // The watch of maps opens, and stays silent for a while: it shows nothing of what is created.
+    let stalled = stage.server.faults().add(
+        Rule::watch()
+            .resource("configmaps")
+            .then(Fault::Stall { after_bytes: 4096 }),
+    );
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until_count("ok", 1).await;
+    for n in 2..6 {
+        stage.set("a", n).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    stalled.remove();
+    stage.server.faults().cut_open_streams();
+    notes.until_count("ok", 2).await;
+    let made = async || {
+        let mut list = stage.maps().list(&Default::default());
+        let mut names = Vec::new();
+        while let Some(map) = list.next().await.unwrap() {
+            names.push(map.name().to_owned());
+        }
+        names.into_iter().filter(|name| name.starts_with("made-")).count()
+    };
+    assert_eq!(made().await, 1);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_never_shows_a_write_is_not_waited_for_without_end() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let config = ControllerConfig {
+        cache_patience: Duration::from_secs(5),
+        ..ControllerConfig::default()
+    };
+    let controller = Controller::for_("apps.x.io")
+        .with(config)
+        .owns("configmaps")
+        .reconcile(move |app: Object, context: Context| {
+            let seen = seen.clone();
+            async move {
+                let n = n_of(&app);
+                seen.add(n.to_string());
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"},
+                    "data": {"n": n.to_string()}});
+                context.apply_owned(&map).await?;
+                Ok(Action::Done)
+            }
+        });
+    stage.server.faults().add(
+        Rule::watch()
+            .resource("configmaps")
+            .then(Fault::Stall { after_bytes: 4096 }),
+    );
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until_count("1", 1).await;
+    stage.set("a", 2).await;
+    notes.until_count("2", 1).await;
+    assert!(running.metric("skopos_controller_cache_waits_total") >= 1.0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_written_although_others_change_the_object_meanwhile() {
+    let stage = Stage::new().await;
+    let controller = Controller::for_("apps.x.io").reconcile(|_: Object, context: Context| async move {
+        context
+            .status(|status| {
+                status
+                    .set("phase", "Ready")
+                    .condition("Ready", true, "AllWell", "it runs");
+            })
+            .await?;
+        Ok(Action::Done)
+    });
+    stage
+        .server
+        .faults()
+        .add(Rule::write().resource("apps").first(2).then(Fault::conflict()));
+    let running = stage.run(controller);
+    stage.create("a").await;
+    eventually(async || {
+        let app = stage.apps().get("a").await.unwrap();
+        if app["status"]["phase"] == "Ready" {
+            Ok(())
+        } else {
+            Err(app["status"].to_string())
+        }
+    })
+    .await;
+    let app = stage.apps().get("a").await.unwrap();
+    assert_eq!(app["status"]["conditions"][0]["observedGeneration"], 1);
+    assert_eq!(app["status"]["conditions"][0]["status"], "True");
+    assert_eq!(running.metric("controller_runtime_reconcile_errors_total"), 0.0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_without_status_says_what_to_do() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("configmaps").reconcile(move |_: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            if context.object().name() == "m" {
+                let error = context
+                    .status(|status| {
+                        status.set("x", 1);
+                    })
+                    .await
+                    .unwrap_err();
+                seen.add(error.to_string());
+            }
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage
+        .server
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: default}}")
+        .await;
+    let text = "configmaps has no status subresource: add `subresources: {status: {}}` to its definition";
+    notes.until_count(text, 1).await;
+    running.stop().await;
+}
