@@ -17,11 +17,13 @@ mod types;
 mod update;
 mod walk;
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use self::{
     check::{Duplicates, check},
-    managed::{Managed, Operation, Owner},
+    managed::{Managed, Operation},
     types::Type,
     update::{Merged, Refusal, Write, owner, strip},
 };
@@ -93,8 +95,7 @@ pub fn track_update(target: &Target<'_>, live: Option<&Value>, new: &mut Value, 
     if managed.owners.is_empty() && has_uid(live) {
         return;
     }
-    let live = without_entries(live);
-    if let Ok(managed) = update(&Write { target, manager }, &live, new, managed) {
+    if let Ok(managed) = update(&Write { target, manager }, live, new, managed) {
         set_entries(new, &managed);
     }
 }
@@ -274,7 +275,7 @@ fn merge_once(
     Ok(merged)
 }
 
-/// Ownership after an update; the times of entries move only for the one that changed something.
+/// Ownership after an update, whether or not `live` has its entries; the times of entries move only for the one that changed something.
 fn update(write: &Write<'_>, live: &Value, new: &Value, managed: Managed) -> Result<Managed, Refusal> {
     // Collected apart from what the manager owns already, to see whether it changed anything.
     let current = "current-operation";
@@ -283,8 +284,8 @@ fn update(write: &Write<'_>, live: &Value, new: &Value, managed: Managed) -> Res
     let mut managed = write.update(live, new, managed, current, owner)?;
     strip(&mut managed, current);
     if let Some(mut owner) = managed.owners.remove(current) {
-        if let Some(Owner { set, .. }) = managed.owners.get(&id) {
-            owner.set = owner.set.union(set);
+        if let Some(known) = managed.owners.remove(&id) {
+            owner.set = owner.set.union(known.set);
         }
         managed.owners.insert(id.clone(), owner);
         stamp(&mut managed, &id, write.manager.time);
@@ -330,10 +331,10 @@ fn is_reset(entries: &Value) -> bool {
     }
 }
 
-fn empty_object(target: &Target<'_>, manager: &Manager<'_>) -> Value {
+fn empty_object<'a>(target: &Target<'a>, manager: &Manager<'_>) -> Cow<'a, Value> {
     match target.empty {
-        Some(empty) => empty.clone(),
-        None => json!({"apiVersion": manager.api_version, "kind": target.kind}),
+        Some(empty) => Cow::Borrowed(empty),
+        None => Cow::Owned(json!({"apiVersion": manager.api_version, "kind": target.kind})),
     }
 }
 

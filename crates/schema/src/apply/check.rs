@@ -35,25 +35,42 @@ pub(super) fn check(ty: Type<'_>, value: &Value, duplicates: Duplicates) -> Resu
     }
 }
 
-struct Check {
+struct Check<'v> {
     duplicates: Duplicates,
     faults: Vec<String>,
-    path: Vec<Element>,
+    path: Vec<Step<'v>>,
 }
 
-impl Check {
+/// A step of the path to the value at hand, without a copy of its name: most values have no fault.
+enum Step<'v> {
+    Field(&'v str),
+    Item(Element),
+    Index(usize),
+}
+
+impl std::fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Item(element) => element.fmt(f),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+impl<'v> Check<'v> {
     fn fault(&mut self, why: &str) {
         if self.faults.len() >= MAX_FAULTS {
             return;
         }
-        self.faults.push(if self.path.is_empty() {
-            why.to_owned()
-        } else {
-            format!("{}: {why}", super::element::path_text(&self.path))
+        let path: String = self.path.iter().map(ToString::to_string).collect();
+        self.faults.push(match path.as_str() {
+            "" => why.to_owned(),
+            path => format!("{path}: {why}"),
         });
     }
 
-    fn value(&mut self, ty: Type<'_>, value: &Value) {
+    fn value(&mut self, ty: Type<'_>, value: &'v Value) {
         if self.path.len() > MAX_DEPTH {
             return self.fault("nested too deep");
         }
@@ -69,7 +86,7 @@ impl Check {
         }
     }
 
-    fn map(&mut self, map: &Map<'_>, value: &Value) {
+    fn map(&mut self, map: &Map<'_>, value: &'v Value) {
         let fields = match value {
             Value::Object(fields) => fields,
             Value::Null => return,
@@ -77,7 +94,7 @@ impl Check {
         };
         for (name, value) in fields {
             let ty = map.field_type(name);
-            self.path.push(Element::field(name));
+            self.path.push(Step::Field(name));
             if matches!(ty, Type::Undeclared) {
                 self.fault("field not declared in schema");
                 self.path.pop();
@@ -88,7 +105,7 @@ impl Check {
         }
     }
 
-    fn list(&mut self, list: &List<'_>, value: &Value) {
+    fn list(&mut self, list: &List<'_>, value: &'v Value) {
         let items = match value {
             Value::Array(items) => items,
             Value::Null => return,
@@ -96,19 +113,21 @@ impl Check {
         };
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
-            let element = if list.is_atomic() {
-                Element::Index(i64::try_from(index).unwrap_or(i64::MAX))
+            let step = if list.is_atomic() {
+                Step::Index(index)
             } else {
                 match list.identity(item) {
-                    Ok(element) => element,
+                    Ok(element) => Step::Item(element),
                     Err(why) => return self.fault(&format!("element {index}: {why}")),
                 }
             };
-            if !list.is_atomic() && !seen.insert(element.clone()) && self.duplicates == Duplicates::Forbidden
+            if let Step::Item(element) = &step
+                && !seen.insert(element.clone())
+                && self.duplicates == Duplicates::Forbidden
             {
                 self.fault(&format!("duplicate entries for key {element}"));
             }
-            self.path.push(element);
+            self.path.push(step);
             self.value(list.element, item);
             self.path.pop();
         }

@@ -9,12 +9,12 @@ use super::element::Element;
 use super::set::FieldSet;
 use super::types::{Atom, Form, List, Map, Scalar, Type};
 
-/// The fields in which two values differ. No field is in two of the sets.
+/// The fields in which two values differ.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub(super) removed: FieldSet,
-    pub(super) modified: FieldSet,
-    pub(super) added: FieldSet,
+    /// Added, or of another value.
+    pub(super) written: FieldSet,
 }
 
 impl Comparison {
@@ -22,25 +22,47 @@ impl Comparison {
     pub(super) fn without(self, fields: &FieldSet) -> Comparison {
         Comparison {
             removed: self.removed.recursive_difference(fields),
-            modified: self.modified.recursive_difference(fields),
-            added: self.added.recursive_difference(fields),
+            written: self.written.recursive_difference(fields),
         }
     }
 
-    /// The fields that got a value.
-    pub(super) fn written(&self) -> FieldSet {
-        self.modified.union(&self.added)
+    /// Takes up what was found of one field or item.
+    fn take_up(&mut self, found: Found, element: impl Fn() -> Element) {
+        let Found { whole, below } = found;
+        if whole.removed {
+            self.removed.members.insert(element());
+        }
+        if whole.written {
+            self.written.members.insert(element());
+        }
+        if !below.removed.is_empty() {
+            self.removed.children.insert(element(), below.removed);
+        }
+        if !below.written.is_empty() {
+            self.written.children.insert(element(), below.written);
+        }
     }
 }
 
 /// Compares two values that were checked against the type.
 pub(super) fn compare(ty: Type<'_>, old: &Value, new: &Value) -> Result<Comparison, String> {
-    let mut walk = Walk {
-        found: Comparison::default(),
-        path: Vec::new(),
-    };
-    walk.value(ty, Some(old), Some(new))?;
-    Ok(walk.found)
+    let mut found = Found::default();
+    found.value(ty, Some(old), Some(new))?;
+    Ok(found.below)
+}
+
+/// What was found of one value. Steps of paths are made on the way back, only for what differs.
+#[derive(Default)]
+struct Found {
+    whole: Whole,
+    below: Comparison,
+}
+
+/// How a value differs by itself. An item that is there once in one list and twice in the other does in both ways.
+#[derive(Default)]
+struct Whole {
+    removed: bool,
+    written: bool,
 }
 
 /// Whether the value at hand is one field, with nothing of its own below it.
@@ -50,12 +72,7 @@ enum Leaf {
     No,
 }
 
-struct Walk {
-    found: Comparison,
-    path: Vec<Element>,
-}
-
-impl Walk {
+impl Found {
     fn value(&mut self, ty: Type<'_>, old: Option<&Value>, new: Option<&Value>) -> Result<(), String> {
         let atom = ty.atom();
         let (before, after) = (atom.of(old), atom.of(new));
@@ -70,8 +87,8 @@ impl Walk {
         };
         if leaf == Leaf::No {
             match (old, new) {
-                (None, _) => self.found.added.insert(&self.path),
-                (_, None) => self.found.removed.insert(&self.path),
+                (None, _) => self.whole.written = true,
+                (_, None) => self.whole.removed = true,
                 _ => {}
             }
         }
@@ -89,9 +106,9 @@ impl Walk {
 
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> Leaf {
         match (old, new) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
-            (Some(old), Some(new)) if old != new => self.found.modified.insert(&self.path),
+            (None, _) => self.whole.written = true,
+            (_, None) => self.whole.removed = true,
+            (Some(old), Some(new)) if old != new => self.whole.written = true,
             _ => {}
         }
         Leaf::Yes
@@ -114,19 +131,29 @@ impl Walk {
         if map.atomic || empty {
             return Ok(self.leaf(old, new));
         }
-        let mut names: BTreeSet<&str> = BTreeSet::new();
-        names.extend(before.into_iter().flat_map(|map| map.keys().map(String::as_str)));
-        names.extend(after.into_iter().flat_map(|map| map.keys().map(String::as_str)));
-        for name in names {
-            let (old, new) = (
-                before.and_then(|map| map.get(name)),
-                after.and_then(|map| map.get(name)),
-            );
-            self.path.push(Element::field(name));
-            self.value(map.field_type(name), old, new)?;
-            self.path.pop();
+        for (name, old) in before.into_iter().flatten() {
+            let new = after.and_then(|map| map.get(name));
+            self.field(map, name, Some(old), new)?;
+        }
+        for (name, new) in after.into_iter().flatten() {
+            if before.is_none_or(|map| !map.contains_key(name)) {
+                self.field(map, name, None, Some(new))?;
+            }
         }
         Ok(Leaf::No)
+    }
+
+    fn field(
+        &mut self,
+        map: &Map<'_>,
+        name: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Result<(), String> {
+        let mut found = Found::default();
+        found.value(map.field_type(name), old, new)?;
+        self.below.take_up(found, || Element::field(name));
+        Ok(())
     }
 
     fn list(&mut self, list: &List<'_>, old: Option<&Value>, new: Option<&Value>) -> Result<Leaf, String> {
@@ -137,15 +164,15 @@ impl Walk {
         }
         let (before, after) = (grouped(list, before)?, grouped(list, after)?);
         let elements: BTreeSet<&Element> = before.keys().chain(after.keys()).collect();
+        let none = Vec::new();
         for element in elements {
-            let none = Vec::new();
+            let mut found = Found::default();
             let (old, new) = (
                 before.get(element).unwrap_or(&none),
                 after.get(element).unwrap_or(&none),
             );
-            self.path.push(element.clone());
-            self.item(list.element, old, new)?;
-            self.path.pop();
+            found.item(list.element, old, new)?;
+            self.below.take_up(found, || element.clone());
         }
         Ok(Leaf::No)
     }
@@ -153,28 +180,22 @@ impl Walk {
     /// Compares the items of one identity. Several of them are one value without fields of its own.
     fn item(&mut self, ty: Type<'_>, old: &[&Value], new: &[&Value]) -> Result<(), String> {
         match (old, new) {
-            ([] | [_], [] | [_]) => self.value(ty, old.first().copied(), new.first().copied()),
-            ([_, _, ..], [_, _, ..]) => {
-                if old != new {
-                    self.found.modified.insert(&self.path);
-                }
-                Ok(())
-            }
+            ([] | [_], [] | [_]) => self.value(ty, old.first().copied(), new.first().copied())?,
+            ([_, _, ..], [_, _, ..]) => self.whole.written |= old != new,
             ([_, _, ..], _) => {
                 if let [new] = new {
                     self.value(ty, None, Some(new))?;
                 }
-                self.found.removed.insert(&self.path);
-                Ok(())
+                self.whole.removed = true;
             }
             (_, _) => {
                 if let [old] = old {
                     self.value(ty, Some(old), None)?;
                 }
-                self.found.added.insert(&self.path);
-                Ok(())
+                self.whole.written = true;
             }
         }
+        Ok(())
     }
 }
 

@@ -28,8 +28,7 @@ pub(super) fn fields(ty: Type<'_>, api_version: &str, live: &Value) -> Option<Fi
     let changed = compare(ty, &last, live).ok()?;
     Some(
         fields_of(ty, &last)
-            .difference(&changed.modified)
-            .difference(&changed.added)
+            .difference(&changed.written)
             .difference(&changed.removed),
     )
 }

@@ -225,7 +225,7 @@ impl Managed {
             self.owners.remove(id);
         }
         if let Some(known) = self.owners.get_mut(&bucket) {
-            known.set = owner.set.union(&known.set);
+            known.set = owner.set.union(std::mem::take(&mut known.set));
         }
         match self.times.get(id).copied() {
             Some(time) => self.times.insert(bucket, time),

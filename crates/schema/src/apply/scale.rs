@@ -65,7 +65,7 @@ pub fn entries_after_scale(
         // Its replicas were taken through the scale.
         let mut replicas = FieldSet::default();
         replicas.insert(&path);
-        owner.set = owner.set.difference(&replicas);
+        owner.set = std::mem::take(&mut owner.set).difference(&replicas);
         !owner.set.is_empty()
     });
     let own_path = path(paths, api_version).unwrap_or_default();

@@ -58,24 +58,23 @@ impl FieldSet {
     /// Whether no field is a member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.children.values().all(FieldSet::is_empty)
+        self.members.is_empty() && self.children.is_empty()
     }
 
     /// The members of either set.
     #[must_use]
-    pub fn union(&self, other: &FieldSet) -> FieldSet {
-        let mut out = self.clone();
-        out.add(other);
-        out
+    pub fn union(mut self, other: FieldSet) -> FieldSet {
+        self.add(other);
+        self
     }
 
-    fn add(&mut self, other: &FieldSet) {
-        self.members.extend(other.members.iter().cloned());
-        for (element, child) in &other.children {
-            match self.children.get_mut(element) {
+    fn add(&mut self, other: FieldSet) {
+        self.members.extend(other.members);
+        for (element, child) in other.children {
+            match self.children.get_mut(&element) {
                 Some(known) => known.add(child),
                 None => {
-                    self.children.insert(element.clone(), child.clone());
+                    self.children.insert(element, child);
                 }
             }
         }
@@ -97,38 +96,34 @@ impl FieldSet {
 
     /// The members of this set that are not members of the other.
     #[must_use]
-    pub fn difference(&self, other: &FieldSet) -> FieldSet {
-        let members = self.members.difference(&other.members).cloned().collect();
-        let left = |(element, child): (&Element, &FieldSet)| {
-            let child = match other.children.get(element) {
-                Some(gone) => child.difference(gone),
-                None => child.clone(),
-            };
-            (!child.is_empty()).then(|| (element.clone(), child))
-        };
-        FieldSet {
-            members,
-            children: self.children.iter().filter_map(left).collect(),
-        }
+    pub fn difference(mut self, other: &FieldSet) -> FieldSet {
+        self.take(other, |_, _| {});
+        self
     }
 
     /// The members of this set that neither are members of the other nor lie below one.
     #[must_use]
-    pub fn recursive_difference(&self, other: &FieldSet) -> FieldSet {
-        let members = self.members.difference(&other.members).cloned().collect();
-        let left = |(element, child): (&Element, &FieldSet)| {
-            if other.members.contains(element) {
-                return None;
-            }
-            let child = match other.children.get(element) {
-                Some(gone) => child.recursive_difference(gone),
-                None => child.clone(),
+    pub fn recursive_difference(mut self, other: &FieldSet) -> FieldSet {
+        self.take(other, |children, gone| {
+            children.remove(gone);
+        });
+        self
+    }
+
+    /// Takes away the members of another set, and of what lies below each what `below` says.
+    fn take(&mut self, other: &FieldSet, below: fn(&mut BTreeMap<Element, FieldSet>, &Element)) {
+        for member in &other.members {
+            self.members.remove(member);
+            below(&mut self.children, member);
+        }
+        for (element, gone) in &other.children {
+            let Some(child) = self.children.get_mut(element) else {
+                continue;
             };
-            (!child.is_empty()).then(|| (element.clone(), child))
-        };
-        FieldSet {
-            members,
-            children: self.children.iter().filter_map(left).collect(),
+            child.take(gone, below);
+            if child.is_empty() {
+                self.children.remove(element);
+            }
         }
     }
 

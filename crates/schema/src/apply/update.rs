@@ -1,6 +1,7 @@
 //! Moves ownership when fields change hands, and takes away what an applier gave up.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -52,8 +53,10 @@ impl<'a> Write<'a> {
     }
 
     fn compare(&self, version: &str, ty: Type<'_>, old: &Value, new: &Value) -> Result<Comparison, Refusal> {
-        let found = compare(ty, old, new)
+        let mut found = compare(ty, old, new)
             .map_err(|why| Refusal::Fault(format!("failed to compare objects: {why}")))?;
+        // The entries themselves are no change: `new` gets them when all is known.
+        found.removed = found.removed.difference(&ENTRIES);
         Ok(match self.target.reset {
             Some(reset) if version == self.manager.api_version => found.without(reset),
             _ => found,
@@ -69,7 +72,7 @@ impl<'a> Write<'a> {
         for (id, mut owner) in std::mem::take(&mut managed.owners) {
             match self.type_of(&owner.api_version) {
                 Some(ty) => {
-                    owner.set = reconcile(ty, &owner.set);
+                    owner.set = reconcile(ty, owner.set);
                     owners.insert(id, owner);
                 }
                 None if is_custom => {
@@ -106,7 +109,7 @@ impl<'a> Write<'a> {
             .remove(id)
             .map(|owner| owner.set)
             .unwrap_or_default();
-        owner.set = set.difference(&found.removed).union(&found.written());
+        owner.set = set.difference(&found.removed).union(found.written);
         if let Some(reset) = self.target.reset {
             owner.set = owner.set.recursive_difference(reset);
         }
@@ -163,17 +166,18 @@ impl<'a> Write<'a> {
             if other == id {
                 return !owner.set.is_empty();
             }
-            let Some(found) = by_version.get(&owner.api_version) else {
+            let Some(found) = by_version.get(owner.api_version.as_str()) else {
                 return false;
             };
-            let conflict = owner.set.intersection(&found.written());
-            if !conflict.is_empty() {
-                conflicts.push((owner.clone(), conflict.clone()));
+            let conflict = owner.set.intersection(&found.written);
+            if !conflict.is_empty() && !force {
+                conflicts.push((owner.clone(), conflict));
             }
-            owner.set = owner.set.difference(&conflict).difference(&found.removed);
+            let set = std::mem::take(&mut owner.set);
+            owner.set = set.difference(&found.written).difference(&found.removed);
             !owner.set.is_empty()
         });
-        if !force && !conflicts.is_empty() {
+        if !conflicts.is_empty() {
             return Err(Refusal::Conflicts(conflicts));
         }
         Ok((managed, by_version.remove(own_version).unwrap_or_default()))
@@ -206,7 +210,7 @@ impl<'a> Write<'a> {
         let mut owned: BTreeMap<&str, FieldSet> = BTreeMap::new();
         for owner in managed.owners.values() {
             let set = owned.entry(&owner.api_version).or_default();
-            *set = set.union(&owner.set);
+            *set = std::mem::take(set).union(owner.set.clone());
         }
         // The version of the last apply goes first.
         let first = owned.remove(last.api_version.as_str());
@@ -216,7 +220,7 @@ impl<'a> Write<'a> {
         for (ty, set) in first.map(|set| (ty, set)).into_iter().chain(rest) {
             let keep = fields_of(ty, &pruned)
                 .with_named_fields(ty)
-                .union(&set.with_named_fields(ty));
+                .union(set.with_named_fields(ty));
             let gone = fields_of(ty, &merged).with_named_fields(ty).difference(&keep);
             pruned = remove(ty, &merged, &gone);
         }
@@ -229,7 +233,18 @@ impl<'a> Write<'a> {
 
 /// Fields that are never owned.
 pub(super) fn strip(managed: &mut Managed, id: &str) {
-    let unowned = FieldSet::of_paths(&[
+    if let Some(owner) = managed.owners.get_mut(id) {
+        owner.set = std::mem::take(&mut owner.set).difference(&UNOWNED);
+        if owner.set.is_empty() {
+            managed.owners.remove(id);
+        }
+    }
+}
+
+static ENTRIES: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_paths(&[&["metadata", "managedFields"]]));
+
+static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    FieldSet::of_paths(&[
         &["apiVersion"],
         &["kind"],
         &["metadata"],
@@ -242,14 +257,8 @@ pub(super) fn strip(managed: &mut Managed, id: &str) {
         &["metadata", "generation"],
         &["metadata", "managedFields"],
         &["metadata", "resourceVersion"],
-    ]);
-    if let Some(owner) = managed.owners.get_mut(id) {
-        owner.set = owner.set.difference(&unowned);
-        if owner.set.is_empty() {
-            managed.owners.remove(id);
-        }
-    }
-}
+    ])
+});
 
 /// The entry of a manager, still without fields.
 pub(super) fn owner(manager: &Manager<'_>, operation: Operation) -> Owner {

@@ -117,13 +117,10 @@ fn remove_items(list: &List<'_>, value: &Value, gone: &FieldSet) -> Value {
 }
 
 /// Fits a set to a schema in which something became atomic since the set was written.
-pub(super) fn reconcile(ty: Type<'_>, set: &FieldSet) -> FieldSet {
+pub(super) fn reconcile(ty: Type<'_>, set: FieldSet) -> FieldSet {
     let mut whole = FieldSet::default();
-    find_whole(ty, Some(set), true, &mut Vec::new(), &mut whole);
-    if whole.is_empty() {
-        return set.clone();
-    }
-    set.recursive_difference(&whole).union(&whole)
+    find_whole(ty, Some(&set), true, &mut Vec::new(), &mut whole);
+    set.recursive_difference(&whole).union(whole)
 }
 
 /// Collects what the schema holds to be whole but the set does not.
