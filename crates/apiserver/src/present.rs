@@ -23,7 +23,7 @@ use self::accept::Conversion;
 pub(crate) use self::accept::{
     ServerVersion, choose, header as accept_header, parse as parse_accept, wants_pretty,
 };
-pub(crate) use self::body::{Decoded, Types, decode_body, go_name};
+pub(crate) use self::body::{Decoded, Types, decode_body, go_name, missing_kind};
 pub(crate) use self::render::{
     ListFrame, gzip_if_large, is_packed, list, object, pack_if_large, status, watch_event,
 };

@@ -30,6 +30,8 @@ pub(crate) struct Decoded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Types {
     Required,
+    /// The caller asks [`missing_kind`]: a reader that validates nothing notices later, and says so in other words.
+    RequiredLater,
     Optional,
 }
 
@@ -66,7 +68,13 @@ pub(crate) fn decode_body(
         Encoding::Yaml => from_yaml(body),
         Encoding::Protobuf => from_protobuf(body, kind, types),
     }
-    .and_then(|(value, duplicates)| check_types(&value, types, body).map(|()| (value, duplicates)))
+    .and_then(|(value, duplicates)| {
+        check_types(&value)?;
+        match missing_kind(&value, body, encoding).filter(|_| types == Types::Required) {
+            Some(missing) => Err(missing),
+            None => Ok((value, duplicates)),
+        }
+    })
     .map_err(|reason| unrecognized(kind, &reason, body))?;
     Ok(Decoded {
         value,
@@ -97,38 +105,44 @@ fn from_protobuf(body: &[u8], kind: &str, types: Types) -> Result<Parsed, String
     };
     let (_, value) = protobuf::decode_as(body, Some(&default)).map_err(|error| error.to_string())?;
     match types {
-        Types::Required => Err("custom resources have no protobuf form".to_owned()),
+        Types::Required | Types::RequiredLater => Err("custom resources have no protobuf form".to_owned()),
         Types::Optional => Ok((value, Vec::new())),
     }
 }
 
-/// Checks that a body can say what it is, and for custom resources that it does.
-fn check_types(value: &Value, types: Types, body: &[u8]) -> Result<(), String> {
+/// Checks that a body can say what it is.
+fn check_types(value: &Value) -> Result<(), String> {
     if !matches!(value, Value::Object(_) | Value::Null) {
         let reason = GO_TYPE_META.replacen("{}", go_name(value), 1);
         return Err(format!("couldn't get version/kind; json parse error: {reason}"));
     }
-    for (field, shown) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
-        match value.get(field) {
-            Some(Value::String(text)) if !text.is_empty() => {}
-            None | Some(Value::Null | Value::String(_)) if types == Types::Required && field == "kind" => {
-                let shown_body = if body.starts_with(b"{") {
-                    String::from_utf8_lossy(body).into_owned()
-                } else {
-                    value.to_string()
-                };
-                return Err(format!("Object '{shown}' is missing in '{shown_body}'"));
-            }
-            None | Some(Value::Null | Value::String(_)) => {}
-            Some(other) => {
-                let name = go_name(other);
-                let reason =
-                    format!("json: cannot unmarshal {name} into Go struct field .{field} of type string");
-                return Err(format!("couldn't get version/kind; json parse error: {reason}"));
-            }
+    for field in ["kind", "apiVersion"] {
+        if let Some(other) = value
+            .get(field)
+            .filter(|value| !value.is_string() && !value.is_null())
+        {
+            let name = go_name(other);
+            let reason =
+                format!("json: cannot unmarshal {name} into Go struct field .{field} of type string");
+            return Err(format!("couldn't get version/kind; json parse error: {reason}"));
         }
     }
     Ok(())
+}
+
+/// What to say of a body that does not tell its kind.
+pub(crate) fn missing_kind(value: &Value, body: &[u8], encoding: Encoding) -> Option<String> {
+    if value
+        .get("kind")
+        .is_some_and(|kind| kind != "" && !kind.is_null())
+    {
+        return None;
+    }
+    let shown = match encoding {
+        Encoding::Json => String::from_utf8_lossy(body).into_owned(),
+        Encoding::Yaml | Encoding::Protobuf => value.to_string(),
+    };
+    Some(format!("Object 'Kind' is missing in '{shown}'"))
 }
 
 pub(crate) fn go_name(value: &Value) -> &'static str {

@@ -6,25 +6,33 @@ use skopos_schema::{Invalid, Root, Structural, coerce_embedded, coerce_metadata,
 
 use crate::call::Call;
 use crate::options::FieldValidation;
-use crate::present::Types;
+use crate::present::{Types, missing_kind};
 use crate::registry::{Resource, Source};
 
 /// Reads the request's body as an object of the call's resource.
 pub(super) fn read_object(call: &Call, validation: FieldValidation) -> Result<Value, Status> {
-    let types = match call.resource.source {
-        Source::Custom(_) => Types::Required,
-        Source::BuiltIn(_) => Types::Optional,
+    let types = match (&call.resource.source, validation) {
+        (Source::Custom(_), FieldValidation::Ignore) => Types::RequiredLater,
+        (Source::Custom(_), FieldValidation::Warn | FieldValidation::Strict) => Types::Required,
+        (Source::BuiltIn(_), _) => Types::Optional,
     };
     let decoded = call.decode_body(types)?;
     let mut object = decoded.value;
+    if types == Types::RequiredLater
+        && let Some(why) = missing_kind(&object, call.body.trim_ascii(), decoded.encoding)
+    {
+        return Err(unhandled(call, &why));
+    }
     check_type(&call.resource, &mut object)?;
-    sanitise(call, &mut object, decoded.duplicates, validation).map_err(|why| {
-        let Resource { kind, version, .. } = &*call.resource;
-        Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-        ))
-    })?;
+    sanitise(call, &mut object, decoded.duplicates, validation).map_err(|why| unhandled(call, &why))?;
     Ok(object)
+}
+
+fn unhandled(call: &Call, why: &str) -> Status {
+    let Resource { kind, version, .. } = &*call.resource;
+    Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+    ))
 }
 
 /// Prunes an object and reports what was dropped the way the client asked for.

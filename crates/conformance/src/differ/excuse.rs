@@ -5,13 +5,14 @@ use std::path::Path;
 
 use anyhow::Context;
 use regex::Regex;
+use serde_json::Value;
 
 use super::Difference;
 
 /// The rows of the tables of `docs/compatibility.md` and how often each was needed.
 ///
 /// A row that excuses something has an id in its first cell and, in its last, one or more of
-/// `` `scenario : request : part` ``; `*` stands for anything.
+/// `` `scenario : request : part` `` or `` `scenario : request : part : what both say` ``; `*` stands for anything.
 #[derive(Debug)]
 pub struct Excuses {
     rows: Vec<Row>,
@@ -22,7 +23,42 @@ pub struct Excuses {
 struct Row {
     id: String,
     text: String,
-    pattern: Regex,
+    place: Regex,
+    /// What both servers say there.
+    said: Option<Regex>,
+}
+
+impl Row {
+    fn parse(id: &str, text: &str) -> anyhow::Result<Row> {
+        let parts: Vec<&str> = text.split(" : ").collect();
+        let (place, said) = match parts.as_slice() {
+            [_, _, _] => (glob(text)?, None),
+            [place @ .., said] if place.len() == 3 => (glob(&place.join(" : "))?, Some(glob(said)?)),
+            _ => anyhow::bail!("is not `scenario : request : part`"),
+        };
+        Ok(Row {
+            id: id.to_owned(),
+            text: text.to_owned(),
+            place,
+            said,
+        })
+    }
+
+    fn fits(&self, difference: &Difference) -> bool {
+        let place = format!(
+            "{} : {} : {}",
+            difference.scenario, difference.request, difference.part
+        );
+        let says = |value: &Option<Value>, said: &Regex| {
+            let text = value.as_ref().and_then(Value::as_str);
+            text.is_some_and(|text| said.is_match(text))
+        };
+        self.place.is_match(&place)
+            && self
+                .said
+                .as_ref()
+                .is_none_or(|said| says(&difference.real, said) && says(&difference.embedded, said))
+    }
 }
 
 impl Excuses {
@@ -46,11 +82,8 @@ impl Excuses {
                 .step_by(2)
                 .filter(|text| text.contains(" : "))
             {
-                rows.push(Row {
-                    id: id.trim_matches('`').to_owned(),
-                    text: text.to_owned(),
-                    pattern: glob(text).with_context(|| format!("the excuse {text:?}"))?,
-                });
+                let row = Row::parse(id.trim_matches('`'), text);
+                rows.push(row.with_context(|| format!("the excuse {text:?}"))?);
             }
         }
         Ok(Excuses {
@@ -61,13 +94,9 @@ impl Excuses {
 
     /// Whether a difference is admitted. Counts the row as needed.
     pub fn admit(&mut self, difference: &Difference) -> bool {
-        let place = format!(
-            "{} : {} : {}",
-            difference.scenario, difference.request, difference.part
-        );
         let mut admitted = false;
         // All rows that fit are needed: which of two comes first must not matter.
-        for row in self.rows.iter().filter(|row| row.pattern.is_match(&place)) {
+        for row in self.rows.iter().filter(|row| row.fits(difference)) {
             *self.used.entry(row.text.clone()).or_default() += 1;
             admitted = true;
         }
@@ -93,8 +122,6 @@ impl Excuses {
 }
 
 fn glob(text: &str) -> anyhow::Result<Regex> {
-    let parts: Vec<&str> = text.split(" : ").collect();
-    anyhow::ensure!(parts.len() == 3, "is not `scenario : request : part`");
     let pattern = regex::escape(text).replace(r"\*", ".*");
     Ok(Regex::new(&format!("^(?s:{pattern})$"))?)
 }
@@ -107,7 +134,8 @@ mod tests {
     fn admits_what_a_row_names_and_tells_of_rows_without_use() {
         let page = "# Title\n| id | why | excuses |\n|---|---|---|\n\
                     | `a` | because | `reads/* : list : body.items[*].kind` |\n\
-                    | `b` | because | `writes/x : * : code` |\n";
+                    | `b` | because | `writes/x : * : code` |\n\
+                    | `c` | because | `writes/* : * : message : *order*` |\n";
         let mut excuses = Excuses::parse(page).unwrap();
         let mut difference = Difference {
             scenario: "reads/list".into(),
@@ -120,6 +148,12 @@ mod tests {
         assert!(excuses.admit(&difference));
         difference.part = "body.kind".into();
         assert!(!excuses.admit(&difference));
+        difference.scenario = "writes/y".into();
+        difference.part = "message".into();
+        difference.real = Some("an order".into());
+        assert!(!excuses.admit(&difference));
+        difference.embedded = Some("another order".into());
+        assert!(excuses.admit(&difference));
         assert_eq!(excuses.stale(), ["b: `writes/x : * : code`"]);
     }
 }

@@ -169,12 +169,7 @@ impl Normal {
     /// Entries are sorted by time on the server, so that their order depends on the second.
     fn managers(&mut self, value: &mut Value) {
         self.value_inside(value);
-        if let Value::Array(entries) = value {
-            let key = |entry: &Value| {
-                ["operation", "manager", "apiVersion", "subresource"].map(|field| entry[field].to_string())
-            };
-            entries.sort_by_key(key);
-        }
+        sort_entries(value);
     }
 
     fn value_inside(&mut self, value: &mut Value) {
@@ -193,6 +188,7 @@ impl Normal {
     }
 
     fn text(&mut self, text: &str) -> String {
+        let text = &sorted_faults(sorted_quoted_entries(text));
         let (uids, request) = (&mut self.uids, self.request);
         let numbered = UID.replace_all(text, |found: &Captures<'_>| {
             named(uids, &found[0], "UID", request)
@@ -226,6 +222,42 @@ fn named(known: &mut BTreeMap<String, String>, text: &str, word: &str, request: 
     name
 }
 
+fn sort_entries(entries: &mut Value) {
+    if let Value::Array(entries) = entries {
+        let key = |entry: &Value| {
+            ["operation", "manager", "apiVersion", "subresource"].map(|field| entry[field].to_string())
+        };
+        entries.sort_by_key(key);
+    }
+}
+
+/// A message may quote a whole object: its managedFields are brought in order too. What follows them loses its
+/// escapes, on both servers alike.
+fn sorted_quoted_entries(text: &str) -> String {
+    const START: &str = r#"\"managedFields\":"#;
+    let Some((head, rest)) = text.split_once(START) else {
+        return text.to_owned();
+    };
+    let rest = rest.replace(r#"\""#, "\"").replace(r"\\", r"\");
+    let mut values = serde_json::Deserializer::from_str(&rest).into_iter::<Value>();
+    let Some(Ok(mut entries)) = values.next() else {
+        return text.to_owned();
+    };
+    sort_entries(&mut entries);
+    format!("{head}{START}{entries}{}", &rest[values.byte_offset()..])
+}
+
+/// The faults of an applied object, which kube-apiserver finds in the order of a map.
+fn sorted_faults(text: String) -> String {
+    const START: &str = ": errors:\n";
+    let Some((head, faults)) = text.split_once(START) else {
+        return text;
+    };
+    let mut faults: Vec<&str> = faults.lines().collect();
+    faults.sort_unstable();
+    format!("{head}{START}{}", faults.join("\n"))
+}
+
 /// kube-apiserver walks maps: the order of several complaints changes from run to run. Returns how many.
 fn sort_causes(details: &mut Map<String, Value>) -> usize {
     let Some(Value::Array(causes)) = details.get_mut("causes") else {
@@ -250,6 +282,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn sorts_what_messages_quote() {
+        let mut normal = Normal::default();
+        let entry = |manager: &str| format!(r#"{{\"manager\":\"{manager}\"}}"#);
+        let quoted = |entries: [String; 2]| {
+            format!(
+                r#"patch: Invalid value: "{{\"managedFields\":[{}]}}": no"#,
+                entries.join(",")
+            )
+        };
+        assert_eq!(
+            normal.text(&quoted([entry("b"), entry("a")])),
+            normal.text(&quoted([entry("a"), entry("b")]))
+        );
+        assert_eq!(
+            normal.text("x: errors:\n  b\n  a"),
+            normal.text("x: errors:\n  a\n  b")
+        );
+    }
 
     #[test]
     fn names_uids_and_versions_after_the_request_that_showed_them() {

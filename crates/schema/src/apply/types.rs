@@ -165,15 +165,11 @@ fn node_atom(schema: &Structural, preserve: bool, object: bool) -> Atom<'_> {
         },
         Some(Declared::Number | Declared::Integer) => scalar(Scalar::Numeric),
         Some(Declared::Boolean) => scalar(Scalar::Boolean),
-        Some(Declared::String)
-            if schema
-                .checks
-                .as_ref()
-                .is_some_and(|checks| checks.format.is_some()) =>
-        {
-            scalar(Scalar::Any)
-        }
-        Some(Declared::String) => scalar(Scalar::Text),
+        // Bytes are sent as text; other formats may have other forms, such as numbers for a time.
+        Some(Declared::String) => match schema.format() {
+            None | Some("byte") => scalar(Scalar::Text),
+            Some(_) => scalar(Scalar::Any),
+        },
     }
 }
 
