@@ -11,6 +11,7 @@ use skopos_builtin::Kind;
 use skopos_object::{GroupKind, GroupResource, GroupVersionKind, compare_versions};
 use skopos_schema::{Column, JsonPath, Scale, Structural};
 use skopos_store::{Entry, Revision};
+use tokio_util::sync::CancellationToken;
 
 use crate::write::Tracking;
 
@@ -109,6 +110,8 @@ pub(crate) struct Custom {
     pub(crate) terminating: bool,
     /// Which stored objects have the shape the schemas ask for; the versions of a definition share it.
     pub(crate) shape: Arc<Shape>,
+    /// Cancelled when the definition is gone; outlives changes of the definition, unlike the resource.
+    pub(crate) gone: CancellationToken,
 }
 
 /// What is known of the shape of stored objects.

@@ -104,6 +104,9 @@ struct Made {
     /// A hash of everything they depend on.
     fingerprint: u64,
     resources: Vec<Arc<Resource>>,
+    uid: String,
+    /// Ends the watches of the resources when the definition is gone.
+    gone: CancellationToken,
 }
 
 impl Shared {
@@ -213,6 +216,7 @@ impl Shared {
         let _alone = self.swap.write().await;
         built.hand_over(&replaced, self.store.revision());
         self.registry.store(registry);
+        built.dismiss(&replaced);
     }
 
     /// Deletes the objects of a definition that is going, then the definition.
@@ -310,6 +314,15 @@ impl Built {
         }
     }
 
+    /// Tells the watches of definitions that are not there any more.
+    fn dismiss(&self, replaced: &HashMap<String, Made>) {
+        for (name, made) in replaced {
+            if self.by_name.get(name).is_none_or(|now| now.uid != made.uid) {
+                made.gone.cancel();
+            }
+        }
+    }
+
     /// The resources of a definition, made anew only when something they depend on has changed.
     fn made_of(&self, entry: &Entry, definition: &Value, of: Option<Revision>) -> Made {
         let before = self.by_name.get(definition.name());
@@ -319,15 +332,21 @@ impl Built {
         let served =
             is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established");
         let fingerprint = fingerprint(definition, served);
+        let uid = definition.uid().to_owned();
+        let gone = before
+            .filter(|made| made.uid == uid)
+            .map_or_else(CancellationToken::new, |made| made.gone.clone());
         let resources = match before.filter(|made| made.fingerprint == fingerprint) {
             Some(made) => made.resources.clone(),
-            None if served => resources_of(entry, definition),
+            None if served => resources_of(entry, definition, &gone),
             None => Vec::new(),
         };
         Made {
             of,
             fingerprint,
             resources,
+            uid,
+            gone,
         }
     }
 }
@@ -344,7 +363,7 @@ fn fingerprint(definition: &Value, served: bool) -> u64 {
     hasher.finish()
 }
 
-fn resources_of(entry: &Entry, definition: &Value) -> Vec<Arc<Resource>> {
+fn resources_of(entry: &Entry, definition: &Value, gone: &CancellationToken) -> Vec<Arc<Resource>> {
     // A first generation never changed; of later ones only what is written from now on is sure to fit.
     let never_changed = definition.meta("generation").and_then(Value::as_i64) == Some(1);
     let since = if never_changed {
@@ -352,7 +371,7 @@ fn resources_of(entry: &Entry, definition: &Value) -> Vec<Arc<Resource>> {
     } else {
         Revision(u64::MAX)
     };
-    resources::of_definition(definition, Shape::new(since)).unwrap_or_else(|error| {
+    resources::of_definition(definition, Shape::new(since), gone).unwrap_or_else(|error| {
         tracing::error!(definition = definition.name(), %error, "schema cannot be read; not served");
         Vec::new()
     })

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use skopos_object::compare_versions;
 use skopos_schema::{Column, JsonPath, Scale, SchemaError, Structural};
 use skopos_store::Revision;
+use tokio_util::sync::CancellationToken;
 
 use super::is_condition_true;
 use crate::registry::{
@@ -77,7 +78,11 @@ fn built_in_subresource(subresource: &skopos_builtin::Subresource) -> Subresourc
 ///
 /// # Errors
 /// A schema that cannot be read: such a definition is stored but not served.
-pub(super) fn of_definition(definition: &Value, shape: Shape) -> Result<Vec<Arc<Resource>>, SchemaError> {
+pub(super) fn of_definition(
+    definition: &Value,
+    shape: Shape,
+    gone: &CancellationToken,
+) -> Result<Vec<Arc<Resource>>, SchemaError> {
     let spec = &definition["spec"];
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(storage) = versions.iter().find(|v| v["storage"] == true) else {
@@ -91,7 +96,7 @@ pub(super) fn of_definition(definition: &Value, shape: Shape) -> Result<Vec<Arc<
     let replicas_paths = Arc::new(replicas_paths(definition, versions));
     let mut resources = Vec::new();
     for version in versions.iter().filter(|v| v["served"] == true) {
-        let custom = custom(definition, version, &schemas, &replicas_paths, &shape);
+        let custom = custom(definition, version, &schemas, &replicas_paths, &shape, gone);
         resources.push(Arc::new(resource(definition, version, storage, custom)));
     }
     Ok(resources)
@@ -106,9 +111,8 @@ pub(super) fn of_storage(definition: &Value) -> Option<Arc<Resource>> {
     for version in definition["spec"]["versions"].as_array_mut()? {
         version["served"] = version["storage"].clone();
     }
-    of_definition(&definition, Shape::new(Revision(u64::MAX)))
-        .ok()?
-        .pop()
+    let (shape, gone) = (Shape::new(Revision(u64::MAX)), CancellationToken::new());
+    of_definition(&definition, shape, &gone).ok()?.pop()
 }
 
 fn schema_of(version: &Value) -> Result<Structural, SchemaError> {
@@ -122,6 +126,7 @@ fn custom(
     schemas: &Arc<BTreeMap<String, Arc<Structural>>>,
     replicas_paths: &Arc<Vec<(String, Vec<String>)>>,
     shape: &Arc<Shape>,
+    gone: &CancellationToken,
 ) -> Custom {
     let columns = version["additionalPrinterColumns"]
         .as_array()
@@ -144,6 +149,7 @@ fn custom(
         deprecation: deprecation(definition, version),
         terminating: !definition["metadata"]["deletionTimestamp"].is_null(),
         shape: Arc::clone(shape),
+        gone: gone.clone(),
     }
 }
 

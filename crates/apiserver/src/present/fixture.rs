@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 use skopos_schema::{Column, JsonPath, Scale, Structural};
 use skopos_store::{Entry, Revision};
+use tokio_util::sync::CancellationToken;
 
 use crate::registry::{
     ALL_VERBS, Custom, Registry, Resource, SelectableField, Shape, Source, Subresource, space_of,
@@ -148,6 +149,7 @@ fn custom(group: &str, plural: &str, kind: &str) -> Resource {
             deprecation: None,
             terminating: false,
             shape: Arc::new(Shape::new(Revision(0))),
+            gone: CancellationToken::new(),
         })),
         tracking: OnceLock::new(),
     }

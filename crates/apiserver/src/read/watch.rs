@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use skopos_object::Status;
 use skopos_store::{Compacted, Entry, Event, EventOp, Range, Revision, Watcher};
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::Filter;
 use super::list::prefix_of;
@@ -87,6 +88,8 @@ struct Stream {
     phase: Phase,
     deadline: Instant,
     bookmarks: Option<Bookmarks>,
+    /// Cancelled when the definition of what is watched is gone.
+    gone: CancellationToken,
     /// Rings for the next bookmark or the end; kept, because setting one anew for every event is costly.
     alarm: Pin<Box<Sleep>>,
 }
@@ -126,7 +129,9 @@ impl Stream {
         let next = last.map_or(now + every, |last| last.min(now + every));
         let bookmarks = options.allow_bookmarks.then_some(Bookmarks { every, next });
         let phase = Phase::start(shared, call, options, &view);
+        let custom = call.resource.custom();
         Stream {
+            gone: custom.map(|custom| custom.gone.clone()).unwrap_or_default(),
             view,
             phase,
             deadline: now + timeout,
@@ -162,6 +167,8 @@ impl Stream {
                             }
                             Err(compacted) => self.phase = Phase::Failing(too_old(&compacted)),
                         },
+                        // All that the definition left behind has been told above.
+                        () = self.gone.cancelled() => return None,
                         () = self.alarm.as_mut() => {
                             if Instant::now() >= self.deadline {
                                 return None;

@@ -136,6 +136,19 @@ async fn deleting_a_definition_deletes_its_objects_first() {
 }
 
 #[tokio::test]
+async fn deleting_a_definition_ends_the_watches_of_its_objects() {
+    let server = Server::with_widgets().await;
+    let crd = &format!("{CRDS}/widgets.example.com");
+    server.post(WIDGETS, widget("a", json!({}))).await.ok();
+    let mut watch = server.watch(WIDGETS).await;
+    assert_eq!(watch.next().await.brief(), "ADDED a");
+    server.delete(crd).await.ok();
+    assert_eq!(watch.next().await.brief(), "DELETED a");
+    assert_eq!(watch.try_next().await, None);
+    until_not_served(&server, WIDGETS).await;
+}
+
+#[tokio::test]
 async fn a_definition_made_anew_begins_empty() {
     let server = Server::with_widgets().await;
     let crd = &format!("{CRDS}/widgets.example.com");
