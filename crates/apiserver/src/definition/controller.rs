@@ -104,6 +104,8 @@ struct Made {
     /// A hash of everything they depend on.
     fingerprint: u64,
     resources: Vec<Arc<Resource>>,
+    /// The definition without its versions, which are most of it; absent while it is being deleted.
+    outline: Option<Value>,
     uid: String,
     /// Ends the watches of the resources when the definition is gone.
     gone: CancellationToken,
@@ -114,8 +116,11 @@ impl Shared {
     pub(crate) async fn sync_definitions(&self, built: &mut Built) -> Result<(), Status> {
         loop {
             let target = self.definitions.latest.load(Ordering::Acquire);
-            let mut definitions = self.read_definitions()?;
+            let mut definitions = self.read_definitions(built)?;
             let changed = judge(&mut definitions);
+            for i in &changed {
+                complete(&mut definitions[*i])?;
+            }
             // Whoever sees a definition established finds it served.
             self.rebuild_registry(built, &definitions, &changed).await;
             if !self.store_changed(&mut definitions, &changed).await? {
@@ -136,8 +141,8 @@ impl Shared {
         }
     }
 
-    /// All definitions, oldest first: who came first keeps a name.
-    fn read_definitions(&self) -> Result<Vec<(Arc<Entry>, Value)>, Status> {
+    /// All definitions, oldest first: who came first keeps a name. Of those that are as they were, the outline.
+    fn read_definitions(&self, built: &Built) -> Result<Vec<(Arc<Entry>, Value)>, Status> {
         let space = space_of(GROUP, PLURAL);
         let page = self
             .store
@@ -145,7 +150,10 @@ impl Shared {
             .map_err(|e| Status::internal(e.to_string()))?;
         let mut found = Vec::with_capacity(page.items.len());
         for entry in page.items {
-            let definition = versions::parse(&entry)?;
+            let definition = match built.outline(&entry) {
+                Some(outline) => outline.clone(),
+                None => versions::parse(&entry)?,
+            };
             found.push((entry, definition));
         }
         found.sort_by_key(|(entry, _)| entry.created);
@@ -314,6 +322,12 @@ impl Built {
         }
     }
 
+    /// The outline of a definition that is stored as it was when its resources were made.
+    fn outline(&self, entry: &Entry) -> Option<&Value> {
+        let made = self.by_name.get(&*entry.key)?;
+        made.outline.as_ref().filter(|_| made.of == Some(entry.modified))
+    }
+
     /// Tells the watches of definitions that are not there any more.
     fn dismiss(&self, replaced: &HashMap<String, Made>) {
         for (name, made) in replaced {
@@ -345,10 +359,38 @@ impl Built {
             of,
             fingerprint,
             resources,
+            outline: outline_of(definition),
             uid,
             gone,
         }
     }
+}
+
+fn outline_of(definition: &Value) -> Option<Value> {
+    if definition.is_deleting() {
+        return None;
+    }
+    let without = |value: &Value, left_out: &str| -> Value {
+        let fields = value.as_object().into_iter().flatten();
+        fields
+            .filter(|(name, _)| *name != left_out)
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    };
+    let mut outline = without(definition, "spec");
+    outline["spec"] = without(&definition["spec"], "versions");
+    outline.remove_meta("managedFields");
+    Some(outline)
+}
+
+/// Makes a whole definition of an outline whose status has been judged anew.
+fn complete((entry, definition): &mut (Arc<Entry>, Value)) -> Result<(), Status> {
+    if definition["spec"].get("versions").is_none() {
+        let status = definition["status"].take();
+        *definition = versions::parse(entry)?;
+        definition["status"] = status;
+    }
+    Ok(())
 }
 
 fn fingerprint(definition: &Value, served: bool) -> u64 {
