@@ -10,6 +10,8 @@ use serde_json::json;
 use super::pki::{self, Pki, PkiError};
 
 /// A kubeconfig of one cluster, one user and one context, with everything embedded.
+///
+/// The user is known by a token alone: not every client reads the elliptic curve key of a certificate.
 #[derive(Clone)]
 pub struct Kubeconfig {
     /// `https://host:port`
@@ -18,37 +20,25 @@ pub struct Kubeconfig {
     pub ca_pem: String,
     /// The user's bearer token.
     pub token: String,
-    /// The user's client certificate, in PEM.
-    pub client_certificate_pem: String,
-    /// Its key, in PEM.
-    pub client_key_pem: String,
 }
 
 impl Kubeconfig {
     /// The administrator's, for a server that shows a certificate of our own authority.
     #[must_use]
     pub(crate) fn admin(server: impl Into<String>, pki: &Pki) -> Self {
-        let (certificate, key) = pki.admin();
         Self {
             server: server.into(),
             ca_pem: pki.ca_pem().to_owned(),
             token: pki.token().to_owned(),
-            client_certificate_pem: certificate.to_owned(),
-            client_key_pem: key.to_owned(),
         }
     }
 
     /// The file's text.
     #[must_use]
     pub fn to_yaml(&self) -> String {
-        let base64 = |pem: &str| STANDARD.encode(pem);
         // A JSON string is a YAML string.
         let (server, token) = (json!(self.server), json!(self.token));
-        let (ca, certificate, key) = (
-            base64(&self.ca_pem),
-            base64(&self.client_certificate_pem),
-            base64(&self.client_key_pem),
-        );
+        let ca = STANDARD.encode(&self.ca_pem);
         format!(
             "apiVersion: v1
 kind: Config
@@ -68,8 +58,6 @@ users:
 - name: kubernetes-admin
   user:
     token: {token}
-    client-certificate-data: {certificate}
-    client-key-data: {key}
 "
         )
     }

@@ -53,9 +53,6 @@ final class Tour {
   public static void main(String[] arguments) throws Exception {
     // Refusals are what the checks look for: the client must not try again.
     var config = new ConfigBuilder().withRequestRetryBackoffLimit(0).build();
-    // This client reads the elliptic curve key of the embedded server only with another library. The token is enough.
-    config.setClientCertData(null);
-    config.setClientKeyData(null);
     boolean failed = false;
     try (var client = new KubernetesClientBuilder().withConfig(config).build()) {
       var tour = new Tour(client);
