@@ -22,7 +22,7 @@ pub(crate) struct Args {
 const OUTER: &str = "skopos-conformance";
 
 /// What runs on a real server; one of them is [`OUTER`], which compares both servers there.
-const REAL_SUITES: usize = 2;
+const REAL_SUITES: usize = 3;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -78,6 +78,15 @@ fn on_real(env: &[(String, String)]) -> Tally {
     tally.add(suite("end to end and side by side, real server", &outer, &env));
     let behaviour = ["--package", "skopos-apiserver", "--test", "behaviour"];
     tally.add(suite("behaviour, real server", &behaviour, &env));
+    let controller = [
+        "--package",
+        "skopos-controller",
+        "--test",
+        "leader_processes",
+        "--test",
+        "events",
+    ];
+    tally.add(suite("leadership and events, real server", &controller, &env));
     tally.count(part("stop the real kube-apiserver", || instance.stop()));
     tally
 }

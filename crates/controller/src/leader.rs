@@ -27,6 +27,7 @@ use tracing::{info, warn};
 pub use self::config::{LeaderConfig, LeaderConfigError};
 pub use self::election::Holder;
 use self::election::{Effect, Election, Input, Loss, Now, Report};
+pub(crate) use self::lease::micro_time;
 use self::lease::{API_VERSION, Lease};
 use self::metrics::{Counts, Exporter};
 use crate::{Fence, FenceKeeper};

@@ -19,6 +19,9 @@ mod status;
 
 mod fence;
 mod leader;
+
+mod events;
+mod health;
 mod metrics;
 mod records;
 
@@ -27,7 +30,9 @@ pub use crate::{
     context::Context,
     controller::{Builder, Controller, ControllerConfig, wanted},
     error::Error,
+    events::{EventKind, Events, EventsConfig, Recorder, Regarding},
     fence::{Fence, FenceKeeper, NotLeading},
+    health::{Health, HealthServer},
     leader::{Elector, Holder, LeaderConfig, LeaderConfigError, Release, Resigned},
     manager::{Manager, ManagerConfig},
     metrics::Metrics,
@@ -36,3 +41,8 @@ pub use crate::{
     run::ControllerQueue,
     status::{Holds, StatusEdit},
 };
+
+/// The guide, so that its Rust is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/leadership.md")]
+struct Leadership;
