@@ -22,7 +22,7 @@ pub(crate) struct Args {
 const OUTER: &str = "skopos-conformance";
 
 /// What runs on a real server; one of them is [`OUTER`], which compares both servers there.
-const REAL_SUITES: usize = 3;
+const REAL_SUITES: usize = 4;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -87,6 +87,14 @@ fn on_real(env: &[(String, String)]) -> Tally {
         "events",
     ];
     tally.add(suite("leadership and events, real server", &controller, &env));
+    let simulation = [
+        "--package",
+        "skopos-testkit",
+        "--test",
+        "simulation",
+        "through_a_proxy",
+    ];
+    tally.add(suite("simulation, real server", &simulation, &env));
     tally.count(part("stop the real kube-apiserver", || instance.stop()));
     tally
 }

@@ -5,6 +5,8 @@ mod content;
 mod index;
 mod staging;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -9,7 +9,7 @@ pub enum Op {
     Created,
     /// It changed.
     Updated,
-    /// It is gone.
+    /// It is gone. To who follows a selection (by labels, say) also: it is no longer selected, but may exist.
     Deleted,
 }
 

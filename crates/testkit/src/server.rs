@@ -94,13 +94,22 @@ impl TestServer {
 
     /// A `kube` client, for typed users. Meets the faults.
     pub fn kube(&self) -> kube::Client {
-        let service = FaultLayer::new(&self.faults).layer(self.current.clone());
+        self.kube_behind(&self.faults)
+    }
+
+    fn kube_behind(&self, faults: &Faults) -> kube::Client {
+        let service = FaultLayer::new(faults).layer(self.current.clone());
         kube::Client::new(service, "default")
     }
 
     /// A client that meets the faults: for what is tested.
     pub fn client(&self) -> Client {
         Client::new(self.kube(), "in process")
+    }
+
+    /// A client that meets other faults: for one of several under test, such as one who writes beside one who reads.
+    pub fn client_behind(&self, faults: &Faults) -> Client {
+        Client::new(self.kube_behind(faults), "in process")
     }
 
     /// A client that meets no faults: for the test itself.

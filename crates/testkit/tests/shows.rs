@@ -1,12 +1,13 @@
-//! What the watch engine stands, on the embedded server: kinds that go and come, many kinds, large objects, an outage.
+//! What the watch engine stands, on the embedded server: kinds that go and come, many kinds, large objects, an outage,
+//! objects that leave what is selected.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use skopos_client::{Api, Discovery};
-use skopos_informer::{Informer, InformerConfig, Informers, InformersConfig};
-use skopos_object::CollectionName;
+use skopos_informer::{Informer, InformerConfig, Informers, InformersConfig, Selection, Wanted};
+use skopos_object::{CollectionName, LabelSelector, Op};
 use skopos_testkit::{TestServer, definition, eventually};
 use tokio_util::sync::CancellationToken;
 
@@ -190,4 +191,55 @@ async fn a_server_away_for_ten_minutes() {
     assert_eq!(informer.report().lists.len(), 1, "no list but the first");
     stop.cancel();
     running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn p20_object_that_leaves_the_selection_is_told_as_deleted_in_its_old_state() {
+    let (server, informers, stop) = start().await;
+    server
+        .put(&definition("example.com", "v1", "Widget", "widgets"))
+        .await;
+    let put = async |color: &str| {
+        let widget = json!({
+            "apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": {"name": "a", "namespace": "default", "labels": {"color": color}},
+        });
+        let written = server.put(&widget).await;
+        let version = written["metadata"]["resourceVersion"].as_str();
+        skopos_object::ResourceVersion::from(version.unwrap())
+    };
+    put("red").await;
+    let red = informers.informer(Wanted {
+        selection: Selection {
+            labels: LabelSelector::parse("color=red").unwrap(),
+            ..Selection::default()
+        },
+        ..CollectionName::new("example.com", "widgets").into()
+    });
+    let mut changes = red.subscribe();
+    let mut told = async || {
+        let change = changes.next().await.unwrap().change;
+        let state = change.new.or(change.old).unwrap();
+        let color = state.label("color").unwrap().into_owned();
+        (change.op, color, state.uid().to_owned(), state.resource_version())
+    };
+    let (_, _, uid, _) = told().await;
+    let left = put("blue").await;
+    assert_eq!(
+        told().await,
+        (Op::Deleted, "red".into(), uid.clone(), left.clone())
+    );
+    assert!(red.store().is_empty() && red.version() == left);
+    let back = put("red").await;
+    assert_eq!(
+        told().await,
+        (Op::Created, "red".into(), uid.clone(), back.clone())
+    );
+    // Nobody saw it leave: then the list lacks it, and the state is the one last known.
+    server.faults().go_away();
+    put("blue").await;
+    server.compact();
+    server.faults().come_back();
+    assert_eq!(told().await, (Op::Deleted, "red".into(), uid, back));
+    stop.cancel();
 }

@@ -220,6 +220,35 @@ fn p13_resuming_never_asks_for_initial_events() {
 }
 
 #[test]
+fn p14_watch_that_lists_first_without_being_asked_is_read_right() {
+    // A server may turn a watch from no version into a streaming list.
+    let mut bench = Bench::listing();
+    bench.give(Input::Opened);
+    bench.give(Input::Item(ListItem::End(ListEnd::default())));
+    assert!(!bench.watch().initial_events);
+    bench
+        .give(Input::Opened)
+        .give(added("b", 70))
+        .give(added("a", 30))
+        .give(bookmark(75, true))
+        .give(modified("a", 80));
+    assert_eq!(
+        bench.told()[2..],
+        ["watching", "applied b", "applied a", "bookmark 75", "applied a"]
+    );
+    assert_eq!(bench.machine.position(), &80.into());
+    // At a version that was named, an end that was not asked for is a bookmark like any other.
+    let mut bench = Bench::watching(50);
+    bench.give(bookmark(60, true)).give(modified("a", 61));
+    assert_eq!(bench.told(), ["bookmark 60", "applied a"]);
+    // Objects from before that version are no news of it: only a list can tell what they are.
+    let mut bench = Bench::watching(50);
+    bench.give(added("a", 30));
+    assert_eq!(bench.list().resource_version, "".into());
+    assert!(bench.told().is_empty());
+}
+
+#[test]
 fn p15_falls_back_to_lists_remembers_it_and_asks_again_later() {
     let refusals = [
         ListWatchError::Unsupported("initial events"),

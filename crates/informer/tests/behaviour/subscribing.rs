@@ -69,6 +69,34 @@ async fn p33_slow_subscriber_gets_one_change_per_object_and_loses_no_deletion() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn p34_update_has_old_and_new_state_so_that_both_owners_can_be_told() {
+    let server = Server::new();
+    server.put("moved", 1);
+    beside(&server, InformerConfig::default(), async |informer| {
+        let mut changes = informer.subscribe();
+        next(&mut changes).await;
+        let owners = |told: skopos_informer::Notification| {
+            [told.change.old, told.change.new]
+                .map(|state| state.unwrap().label("parity").unwrap().into_owned())
+        };
+        server.put("moved", 2);
+        assert_eq!(owners(changes.next().await.unwrap()), ["odd", "even"]);
+        // What was joined still begins where the subscriber stands.
+        for n in [4, 6, 7] {
+            let version = server.put("moved", n);
+            informer.seen(&version.into()).await.unwrap();
+        }
+        assert_eq!(owners(changes.next().await.unwrap()), ["even", "odd"]);
+        // Also when it was found by a list.
+        server.cut();
+        server.put("moved", 8);
+        server.compact();
+        assert_eq!(owners(changes.next().await.unwrap()), ["odd", "even"]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn p28_resync_tells_again_without_asking_the_server() {
     let server = Server::new();
     server.put("a", 1);

@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use skopos_informer::{Compression, Index, IndexReader, Informer, InformerConfig, ReflectorConfig};
 use skopos_object::{LabelSelector, ObjectKey, ResourceVersion};
-use skopos_testkit::{Data, Fault, Rule};
+use skopos_testkit::{Data, Rule};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::faults::{read_fault, write_fault};
 use super::onlookers::Onlooker;
+use super::tempo::Tempo;
 use super::truth::{Truth, compare, truth};
-use super::world::World;
+use super::world::{NAMESPACES, World};
 
 const NAMES: [&str; 8] = ["ada", "ben", "cleo", "dan", "eve", "fay", "gus", "hal"];
-const NAMESPACES: [&str; 2] = ["east", "west"];
 const COLORS: [&str; 3] = ["red", "green", "blue"];
-const N_KEYS: usize = NAMES.len() * NAMESPACES.len();
-
-/// How long the engine may take to come to rest once nothing goes wrong any more: a stalled watch is noticed
-/// after 70 s, an unanswered request after two minutes, and the longest wait between attempts is a minute.
-const REST: Duration = Duration::from_secs(10 * 60);
+/// How many objects there may be whose names the server gave.
+const MADE: usize = 4;
+const N_KEYS: usize = NAMES.len() * NAMESPACES.len() + MADE;
 
 pub(crate) struct Life {
     rng: fastrand::Rng,
+    tempo: Tempo,
     world: World,
     informer: Informer,
     indexes: Vec<(&'static str, IndexReader)>,
@@ -46,21 +46,23 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub(crate) async fn begin(seed: u64, world: World) -> Self {
+    pub(crate) async fn begin(seed: u64, tempo: Tempo, world: World) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let config = InformerConfig {
             reflector: ReflectorConfig {
                 page_size: rng.usize(1..6),
                 initial_events: rng.bool(),
                 seed: Some(seed),
-                ..ReflectorConfig::default()
+                ..tempo.reflector()
             },
             compression: if rng.bool() {
                 Compression::Lz4
             } else {
                 Compression::None
             },
-            resync: rng.bool().then(|| Duration::from_secs(rng.u64(20..200))),
+            resync: rng
+                .bool()
+                .then(|| tempo.of(Duration::from_secs(rng.u64(20..200)))),
             ..InformerConfig::default()
         };
         let streams = config.reflector.initial_events;
@@ -76,6 +78,7 @@ impl Life {
                 ("color", informer.store().add_index(Index::label("color"))),
             ],
             rng,
+            tempo,
             world,
             informer,
             streams,
@@ -115,7 +118,8 @@ impl Life {
 
     async fn step(&mut self) -> Result<(), String> {
         match self.rng.u32(0..100) {
-            0..35 => self.put().await,
+            0..32 => self.put().await,
+            32..35 => self.make().await?,
             35..50 => {
                 let key = self.key();
                 self.world.delete(&key).await;
@@ -164,10 +168,26 @@ impl Life {
         self.version = self.world.put(key, color, self.n_writes).await;
     }
 
+    /// Has the server name an object, after room was made for it.
+    async fn make(&mut self) -> Result<(), String> {
+        let objects = self.world.objects().await;
+        let made: Vec<_> = objects
+            .keys()
+            .filter(|key| key.name.starts_with("made-"))
+            .collect();
+        if made.len() >= MADE {
+            self.world.delete(made[0]).await;
+        }
+        self.n_writes += 1;
+        let color = self.rng.choice(COLORS).unwrap();
+        let namespace = self.rng.choice(NAMESPACES).unwrap();
+        self.world.make(namespace, color, self.n_writes).await
+    }
+
     async fn restart(&mut self, data: Data) {
         let known: u64 = self.informer.version().as_str().parse().unwrap_or(0);
         // A new history that is as long as the one known cannot be told from it by its versions.
-        let data = if known < self.base + 12 || self.lost_at.is_some() {
+        let data = if known < self.base + 12 || self.lost_at.is_some() || !self.world.can_lose() {
             Data::Kept
         } else {
             data
@@ -190,7 +210,8 @@ impl Life {
         for _ in 0..writes_meanwhile {
             self.put().await;
         }
-        sleep(Duration::from_secs(self.rng.u64(1..900))).await;
+        let time = Duration::from_secs(self.rng.u64(1..900));
+        sleep(self.tempo.of(time)).await;
         self.world.faults().come_back();
     }
 
@@ -203,7 +224,7 @@ impl Life {
         };
         match time.is_zero() {
             true => tokio::task::yield_now().await,
-            false => sleep(time).await,
+            false => sleep(self.tempo.of(time)).await,
         }
     }
 
@@ -214,7 +235,7 @@ impl Life {
             self.n_onlookers,
             pace.as_millis()
         );
-        let onlooker = Onlooker::new(name, &self.informer, pace, N_KEYS);
+        let onlooker = Onlooker::new(name, &self.informer, self.tempo.of(pace), N_KEYS);
         self.onlookers.push(onlooker);
     }
 
@@ -232,8 +253,8 @@ impl Life {
         self.n_disturbances += self.world.faults().injected();
         self.world.faults().clear();
         for _ in 0..self.rng.u32(0..5) {
-            let fault = self.fault();
-            let chance = [0.1, 0.3, 0.7][self.rng.usize(0..3)];
+            let fault = read_fault(&mut self.rng, self.tempo, self.streams);
+            let chance = self.chance();
             let rule = match self.rng.u32(0..3) {
                 0 => Rule::list(),
                 1 => Rule::watch(),
@@ -241,50 +262,50 @@ impl Life {
             };
             self.world.faults().add(rule.with_chance(chance).then(fault));
         }
+        let Some(faults) = self.world.write_faults().cloned() else {
+            return;
+        };
+        faults.clear();
+        for _ in 0..self.rng.u32(0..3) {
+            let (fault, chance) = (write_fault(&mut self.rng, self.tempo), self.chance());
+            faults.add(Rule::any().with_chance(chance).then(fault));
+        }
     }
 
-    fn fault(&mut self) -> Fault {
-        let after_bytes = [0, 1, 300, 1_000, 3_000][self.rng.usize(0..5)];
-        let nth = self.rng.usize(0..6);
-        match self.rng.u32(0..17) {
-            0 => Fault::Refused,
-            1 => Fault::LostAnswer,
-            2 => Fault::gone(),
-            3 => Fault::gone_in_stream(nth),
-            4 => Fault::too_many_requests(self.rng.u32(0..20)),
-            5 => Fault::unavailable(self.rng.u32(0..5)),
-            6 => Fault::internal(),
-            7 => Fault::version_too_large(),
-            8 => Fault::Cut { after_bytes },
-            9 => Fault::End { after_bytes },
-            10 => Fault::Stall { after_bytes },
-            11 => Fault::Slow(Duration::from_secs(self.rng.u64(1..200))),
-            12 => Fault::Malformed { nth },
-            // In what a stream begins with, nobody can tell what is missing.
-            13 if self.streams => Fault::Malformed { nth },
-            13 => Fault::Garbled { nth },
-            14 => Fault::DuplicateBookmarks,
-            15 => Fault::LateBookmarks,
-            _ => Fault::NoStreamingLists,
-        }
+    fn chance(&mut self) -> f64 {
+        [0.1, 0.3, 0.7][self.rng.usize(0..3)]
     }
 
     /// Lets everything come to rest, and compares.
     async fn quiet(&mut self) -> Result<(), String> {
-        self.world.faults().pause();
+        self.pause_faults();
         self.come_to_rest().await?;
         self.heal_unread().await?;
         self.check_indexes().await?;
         self.check_own_write().await?;
         self.check_requests()?;
         self.lost_at = None;
-        self.world.faults().resume();
+        self.resume_faults();
         Ok(())
+    }
+
+    fn pause_faults(&self) {
+        self.world.faults().pause();
+        if let Some(faults) = self.world.write_faults() {
+            faults.pause();
+        }
+    }
+
+    fn resume_faults(&self) {
+        self.world.faults().resume();
+        if let Some(faults) = self.world.write_faults() {
+            faults.resume();
+        }
     }
 
     /// Waits until cache and subscribers show what is there, but for what could not be read.
     async fn come_to_rest(&self) -> Result<(), String> {
-        let deadline = Instant::now() + REST;
+        let deadline = Instant::now() + self.tempo.rest();
         loop {
             let Err(problem) = self.is_in_step().await else {
                 return Ok(());
@@ -292,7 +313,7 @@ impl Life {
             if Instant::now() >= deadline {
                 return Err(format!("{problem}\n{:#?}", self.informer.report()));
             }
-            sleep(Duration::from_secs(5)).await;
+            sleep(self.tempo.of(Duration::from_secs(5))).await;
         }
     }
 
@@ -323,6 +344,7 @@ impl Life {
     /// Writes what could not be read once more: then it can, unless a watch that was opened before spoils it again.
     async fn heal_unread(&mut self) -> Result<(), String> {
         const TRIES: usize = 4;
+        const HEALING: Duration = Duration::from_secs(10 * 60);
         for _ in 0..TRIES {
             let unread = self.informer.report().quarantined;
             if unread.is_empty() {
@@ -331,7 +353,7 @@ impl Life {
             for key in unread.keys() {
                 self.put_at(key).await;
             }
-            sleep(REST).await;
+            sleep(self.tempo.of(HEALING)).await;
         }
         let report = self.informer.report();
         Err(format!("still set aside, though it can be read\n{report:#?}"))
@@ -366,7 +388,7 @@ impl Life {
         let key = self.key();
         self.put_at(&key).await;
         let version = ResourceVersion::from(self.version);
-        match timeout(REST, self.informer.seen(&version)).await {
+        match timeout(self.tempo.rest(), self.informer.seen(&version)).await {
             Ok(Ok(())) => {}
             Ok(Err(stopped)) => return Err(stopped.to_string()),
             Err(_) => return Err(format!("own write {version} was never seen")),
@@ -389,7 +411,8 @@ impl Life {
         let disturbances = self.n_disturbances + self.world.faults().injected();
         // While a server is away it is asked every 30 to 60 s, and watches end every 5 to 10 minutes; a list of
         // all keys in pages of one object takes as many requests as there are keys.
-        let time = self.begun.elapsed().as_secs() / 30;
+        let half_minute = self.tempo.of(Duration::from_secs(30));
+        let time = (self.begun.elapsed().as_millis() / half_minute.as_millis()) as u64;
         let bound = 40 + time + disturbances * (4 + N_KEYS as u64);
         match requests <= bound {
             true => Ok(()),
