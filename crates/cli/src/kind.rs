@@ -85,7 +85,7 @@ impl Definition {
         let gvk = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let definitions = Resource::known(&gvk, "customresourcedefinitions", false);
         let api = Api::all(client, &definitions).with_content(Content::Metadata);
-        let source = Arc::new(LiveSource::new(connection.clone(), api).await);
+        let source = Arc::new(LiveSource::new(connection.clone(), api));
         let name = format!("metadata.name={}", resource.group_resource());
         let selection = Selection {
             fields: FieldSelector::parse(&name).ok()?,

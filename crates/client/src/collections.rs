@@ -136,6 +136,10 @@ impl Discovery {
             Found::Several(text) => return Err(OpenError::Ambiguous(text)),
             Found::None => {}
         }
+        self.find_now(name).await
+    }
+
+    async fn find_now(&self, name: &CollectionName) -> Result<Resource, OpenError> {
         let fresh = self.refreshed().await.map_err(unavailable)?;
         match find(&fresh, name) {
             Found::One(resource) => Ok(resource.clone()),
@@ -164,25 +168,28 @@ impl Discovery {
         }
     }
 
-    async fn opened(&self, name: &CollectionName) -> Result<Collection, OpenError> {
-        let resource = self.find(name).await?;
+    fn collection(&self, name: &CollectionName, resource: Resource) -> Collection {
         let client = &self.shared.client;
         let api = match &name.namespace {
             Some(namespace) => Api::namespaced(client, &resource, namespace),
             None => Api::all(client, &resource),
         };
-        Ok(Collection {
+        Collection {
             kind: resource.gvk(),
             namespaced: resource.namespaced,
             plural: resource.plural,
             source: Arc::new(api.with_content(name.content)),
-        })
+        }
     }
 }
 
 impl Collections for Discovery {
     fn open<'a>(&'a self, name: &'a CollectionName) -> BoxFuture<'a, Result<Collection, OpenError>> {
-        self.opened(name).boxed()
+        async { Ok(self.collection(name, self.find(name).await?)) }.boxed()
+    }
+
+    fn reopen<'a>(&'a self, name: &'a CollectionName) -> BoxFuture<'a, Result<Collection, OpenError>> {
+        async { Ok(self.collection(name, self.find_now(name).await?)) }.boxed()
     }
 }
 

@@ -7,10 +7,11 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, Response, header};
 use kube::client::Body;
 use serde_json::Value;
-use skopos_object::{Reason, Status};
+use skopos_object::{HistoryId, ListWatchError, Reason, Status};
 use tokio::time::Instant;
 
 use crate::body::Chunks;
+use crate::history::HistoryOfServer;
 use crate::limits::{Bucket, Limits, Retry};
 use crate::resource::escape;
 use crate::{Error, WriteGuard};
@@ -23,6 +24,7 @@ pub struct Client {
     rate: Option<Arc<Bucket>>,
     retry: Retry,
     guard: Option<Arc<dyn WriteGuard>>,
+    history: Arc<HistoryOfServer>,
 }
 
 impl std::fmt::Debug for Client {
@@ -166,6 +168,7 @@ impl Client {
             rate: None,
             retry: Retry::NEVER,
             guard: None,
+            history: Arc::default(),
         }
     }
 
@@ -184,6 +187,10 @@ impl Client {
     pub fn guarded(mut self, guard: Arc<dyn WriteGuard>) -> Self {
         self.guard = Some(guard);
         self
+    }
+
+    pub(crate) async fn history(&self) -> Result<Option<HistoryId>, ListWatchError> {
+        self.history.ask(self).await
     }
 
     /// Returns the wrapped client, for users of typed APIs.

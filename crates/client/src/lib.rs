@@ -27,6 +27,7 @@ mod connect;
 mod discovery;
 mod error;
 mod guard;
+mod history;
 mod http_client;
 mod limits;
 mod lines;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, stream};
 use skopos_object::{
-    ListEnd, ListItem, ListRequest, ListWatch, ListWatchError, ResourceVersion, VersionMatch, WatchRequest,
+    HistoryId, ListEnd, ListItem, ListRequest, ListWatch, ListWatchError, ResourceVersion, VersionMatch,
+    WatchRequest,
 };
 
 use crate::list::ListParams;
@@ -22,6 +23,10 @@ impl ListWatch for Api {
         request: WatchRequest,
     ) -> BoxFuture<'_, Result<skopos_object::WatchStream, ListWatchError>> {
         watch(self, request).boxed()
+    }
+
+    fn history(&self) -> BoxFuture<'_, Result<Option<HistoryId>, ListWatchError>> {
+        self.client().history().boxed()
     }
 }
 

@@ -69,6 +69,23 @@ async fn a_kind_that_has_come_is_found_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reopening_asks_the_server_and_not_the_memory() {
+    let mut script = overview(&[("v1", "Current")]);
+    script.extend(overview(&[("v2", "Current")]));
+    script.extend(overview(&[]));
+    script.push(exchange(&["GET /apis/x.io "], 404, "not found"));
+    let (client, left) = scripted(script);
+    let discovery = Discovery::new(&client);
+    for _ in 0..2 {
+        assert_eq!(discovery.open(&things()).await.unwrap().kind.version, "v1");
+    }
+    assert_eq!(discovery.reopen(&things()).await.unwrap().kind.version, "v2");
+    let gone = discovery.reopen(&things()).await;
+    assert!(matches!(gone, Err(OpenError::Missing(_))));
+    assert_eq!(left.lock().unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_who_wait_share_one_question() {
     let mut script = overview(&[("v1", "Current")]);
     script.extend(overview(&[("v1", "Current")]));

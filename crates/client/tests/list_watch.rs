@@ -291,3 +291,23 @@ async fn refusals_reach_the_informer_with_their_meaning() {
         ListWatchError::Unavailable(_)
     ));
 }
+
+#[tokio::test]
+async fn history_of_the_server_is_asked_once_by_all_who_ask_together() {
+    let system = |uid| exchange(&["GET /api/v1/namespaces/kube-system "], 200, uid);
+    let api = api(vec![
+        system(r#"{"metadata":{"uid":"one"}}"#),
+        system(r#"{"metadata":{"uid":"two"}}"#),
+        system(r#"{"metadata":{"uid":"three"}}"#),
+        exchange(&[], 403, "forbidden"),
+        refused(&[]),
+    ]);
+    let together = futures_util::future::join_all((0..50).map(|_| api.history())).await;
+    let ids: Vec<_> = together.into_iter().map(|id| id.unwrap().unwrap().0).collect();
+    // Who came while the first question was under way gets the answer to the second.
+    assert_eq!((&*ids[0], &*ids[1], &*ids[49]), ("one", "two", "two"));
+    assert_eq!(api.history().await.unwrap().unwrap().0, "three", "each time anew");
+    assert_eq!(api.history().await.unwrap(), None, "who may not know does not");
+    let failed = api.history().await.unwrap_err();
+    assert!(matches!(failed, ListWatchError::Unavailable(_)));
+}

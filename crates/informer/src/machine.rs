@@ -6,13 +6,16 @@
 mod backoff;
 mod fault;
 mod following;
+mod identifying;
 mod listing;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-use skopos_object::{ListItem, ListRequest, ListWatchError, ResourceVersion, WatchEvent, WatchRequest};
+use skopos_object::{
+    HistoryId, ListItem, ListRequest, ListWatchError, ResourceVersion, WatchEvent, WatchRequest,
+};
 
 pub(crate) use self::fault::{is_comparable, is_older};
 use self::{backoff::Backoff, following::Watch, listing::Listing};
@@ -23,6 +26,8 @@ use crate::{FirstList, ListReason, ReflectorConfig, ReflectorError, Report};
 pub(crate) enum Input {
     /// The [`deadline`](Machine::deadline) may have passed.
     Woken,
+    /// The source said which history it has, if it knows.
+    Identified(Option<HistoryId>),
     /// The request was answered with a stream.
     Opened,
     /// The list has something.
@@ -42,6 +47,8 @@ pub(crate) enum Action {
     Keep,
     /// Wait for the deadline.
     Rest,
+    /// Ask which history the source has.
+    Identify,
     /// Ask for a list.
     List(ListRequest),
     /// Ask for a watch.
@@ -56,6 +63,10 @@ pub(crate) struct Machine {
     state: State,
     /// Everything up to here was reported; empty before the first list.
     position: ResourceVersion,
+    /// Which history the position belongs to, as far as it is known.
+    history: Option<HistoryId>,
+    /// How often in a row the source did not say which history it has.
+    n_unidentified: u32,
     /// Until when the source is not asked for initial events, because it could not.
     no_initial_events_until: Option<Duration>,
     /// The source was away or silent: before the next watch, see whether its history is still ours.
@@ -73,6 +84,11 @@ pub(crate) struct Machine {
 enum State {
     Resting {
         until: Duration,
+        next: Next,
+    },
+    /// Asking which history the source has, before something else.
+    Identifying {
+        heard: Duration,
         next: Next,
     },
     /// Reading lists, page by page.
@@ -137,6 +153,8 @@ impl Machine {
             } else {
                 from
             },
+            history: None,
+            n_unidentified: 0,
             no_initial_events_until: None,
             suspect: matches!(next, Next::Follow),
             can_probe: true,
@@ -158,7 +176,7 @@ impl Machine {
         match &self.state {
             State::Resting { until, .. } => *until,
             State::Listing(listing) => listing.heard + self.config.patience,
-            State::Probing { heard } => *heard + self.config.patience,
+            State::Identifying { heard, .. } | State::Probing { heard } => *heard + self.config.patience,
             State::Streaming { watch, .. } | State::Watching(watch) => watch.deadline(&self.config),
         }
     }
@@ -168,6 +186,7 @@ impl Machine {
         match input {
             Input::Woken if now < self.deadline() => Action::Keep,
             Input::Woken => self.woken(now, out),
+            Input::Identified(history) => self.identified(history, now, out),
             Input::Opened => self.opened(now, out),
             Input::Item(item) => self.item(item, now, out),
             Input::Event(event) => self.event(event, now, out),
@@ -187,7 +206,7 @@ impl Machine {
     fn woken(&mut self, now: Duration, out: &mut Vec<Report>) -> Action {
         match &self.state {
             State::Resting { next, .. } => self.go(*next, now),
-            State::Listing(_) | State::Probing { .. } => {
+            State::Identifying { .. } | State::Listing(_) | State::Probing { .. } => {
                 self.gave_up(ReflectorError::Unanswered(self.config.patience), now, out)
             }
             State::Streaming { watch, .. } | State::Watching(watch) if !watch.is_open => {
@@ -210,7 +229,7 @@ impl Machine {
     fn opened(&mut self, now: Duration, out: &mut Vec<Report>) -> Action {
         match &mut self.state {
             State::Resting { .. } => return Action::Rest,
-            State::Probing { heard } => *heard = now,
+            State::Identifying { heard, .. } | State::Probing { heard } => *heard = now,
             State::Listing(listing) => {
                 listing.heard = now;
                 if listing.page == 1 {
@@ -240,15 +259,17 @@ impl Machine {
                 self.rest(ReflectorError::ShortWatch, Next::Follow, now, out)
             }
             State::Watching(_) => self.follow(now),
-            State::Listing(_) | State::Streaming { .. } | State::Probing { .. } => {
-                self.gave_up(ReflectorError::Cut, now, out)
-            }
+            State::Identifying { .. }
+            | State::Listing(_)
+            | State::Streaming { .. }
+            | State::Probing { .. } => self.gave_up(ReflectorError::Cut, now, out),
         }
     }
 
     fn failed(&mut self, error: ListWatchError, now: Duration, out: &mut Vec<Report>) -> Action {
         match &self.state {
             State::Resting { .. } => Action::Rest,
+            State::Identifying { next, .. } => self.identify_failed(error, *next, now, out),
             State::Listing(_) => self.list_failed(error, now, out),
             State::Streaming { .. } => self.streaming_failed(error, now, out),
             State::Probing { .. } => self.probe_failed(error, now, out),
@@ -262,6 +283,10 @@ impl Machine {
             State::Listing(listing) => Next::List(listing.plan),
             State::Streaming { plan, .. } => Next::List(*plan),
             State::Resting { next, .. } => *next,
+            State::Identifying { next, .. } => {
+                self.n_unidentified += 1;
+                *next
+            }
             State::Probing { .. } | State::Watching(_) => {
                 self.suspect = true;
                 Next::Follow

@@ -10,7 +10,7 @@ use std::{
 
 use futures_core::future::BoxFuture;
 use skopos_object::{
-    ListRequest, ListStream, ListWatch, ListWatchError, ResourceVersion, WatchRequest, WatchStream,
+    HistoryId, ListRequest, ListStream, ListWatch, ListWatchError, ResourceVersion, WatchRequest, WatchStream,
 };
 use tokio::time::{Instant, Sleep};
 
@@ -56,6 +56,7 @@ enum Open {
 }
 
 enum Answer {
+    History(Option<HistoryId>),
     List(ListStream),
     Watch(WatchStream),
 }
@@ -125,6 +126,10 @@ impl Reflector {
         let input = match &mut self.open {
             Open::Nothing => return Poll::Pending,
             Open::Asking(request) => match std::task::ready!(request.as_mut().poll(cx)) {
+                Ok(Answer::History(history)) => {
+                    self.open = Open::Nothing;
+                    Input::Identified(history)
+                }
                 Ok(Answer::List(list)) => {
                     self.open = Open::Listing(list);
                     Input::Opened
@@ -171,10 +176,15 @@ impl Reflector {
         match action {
             Action::Keep => {}
             Action::Rest => self.open = Open::Nothing,
+            Action::Identify => self.open = Open::Asking(Box::pin(history(self.source.clone()))),
             Action::List(request) => self.open = Open::Asking(Box::pin(list(self.source.clone(), request))),
             Action::Watch(request) => self.open = Open::Asking(Box::pin(watch(self.source.clone(), request))),
         }
     }
+}
+
+async fn history(source: Arc<dyn ListWatch>) -> Result<Answer, ListWatchError> {
+    source.history().await.map(Answer::History)
 }
 
 async fn list(source: Arc<dyn ListWatch>, request: ListRequest) -> Result<Answer, ListWatchError> {

@@ -119,6 +119,9 @@ pub enum ReflectorError {
     /// A watch ended at once and without an event.
     #[error("watch ended at once")]
     ShortWatch,
+    /// The source has lost its data since: its versions have nothing to do with those we know.
+    #[error("source has another history than before")]
+    OtherHistory,
     /// The source answered with objects older than those we know.
     #[error("source went back from version {known} to {seen}")]
     WentBack {

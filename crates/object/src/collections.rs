@@ -11,8 +11,14 @@ use crate::{GroupVersionKind, ListWatch, ManagedFields};
 /// What serves a name may come, change its version and go while a program runs. Then the name is opened
 /// again; the [`ListWatch`] of before answers with errors or as it did.
 pub trait Collections: Send + Sync + fmt::Debug {
-    /// Finds what serves `name` now.
+    /// Finds what serves `name`, perhaps from memory.
     fn open<'a>(&'a self, name: &'a CollectionName) -> BoxFuture<'a, Result<Collection, OpenError>>;
+
+    /// Finds what serves `name` now, because there is doubt about what is remembered. Who remembers nothing needs only
+    /// [`open`](Self::open).
+    fn reopen<'a>(&'a self, name: &'a CollectionName) -> BoxFuture<'a, Result<Collection, OpenError>> {
+        self.open(name)
+    }
 }
 
 /// The name of a collection, as a user knows it.

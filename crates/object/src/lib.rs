@@ -33,8 +33,8 @@ pub use crate::{
     field::{FieldError, FieldErrorKind, FieldErrors, FieldPath},
     gofmt::quote,
     list_watch::{
-        ListEnd, ListItem, ListRequest, ListStream, ListWatch, ListWatchError, Malformed, VersionMatch,
-        WatchEvent, WatchRequest, WatchStream,
+        HistoryId, ListEnd, ListItem, ListRequest, ListStream, ListWatch, ListWatchError, Malformed,
+        VersionMatch, WatchEvent, WatchRequest, WatchStream,
     },
     names::{
         GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, ObjectKey,

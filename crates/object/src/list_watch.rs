@@ -16,7 +16,17 @@ pub trait ListWatch: Send + Sync + fmt::Debug {
     /// Starts to follow the collection. The stream may end at any time, without that being an error:
     /// the caller watches again from the last version it saw.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>>;
+
+    /// Finds out which history its versions belong to, each time anew. A source that lost its data and counts from
+    /// the beginning says another one than before. Nothing where it cannot be known, which is the default.
+    fn history(&self) -> BoxFuture<'_, Result<Option<HistoryId>, ListWatchError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
+
+/// Which history versions belong to: only versions of the same one can be compared.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HistoryId(pub String);
 
 /// The objects of one page of a list, in the order of their keys, then its end.
 pub type ListStream = Pin<Box<dyn Stream<Item = Result<ListItem, ListWatchError>> + Send>>;

@@ -14,12 +14,15 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use skopos_object::{
-    FieldSelector, LabelSelector, ListRequest, ListStream, ListWatch, ListWatchError, Object, ObjectKey,
-    WatchRequest, WatchStream,
+    FieldSelector, HistoryId, LabelSelector, ListRequest, ListStream, ListWatch, ListWatchError, Object,
+    ObjectKey, WatchRequest, WatchStream,
 };
 use tokio::sync::watch;
 
-use self::collection::Collection;
+use self::{
+    collection::Collection,
+    disturbance::{Budget, Spent},
+};
 use crate::{Asked, Fault, Faults, Verb};
 
 /// What becomes of the objects of a server that restarts.
@@ -183,6 +186,17 @@ impl ListWatch for ModelSource {
             asked.initial_events = request.initial_events;
             let fault = self.meet(&asked).await?;
             self.follow(request, fault)
+        })
+    }
+
+    fn history(&self) -> BoxFuture<'_, Result<Option<HistoryId>, ListWatchError>> {
+        Box::pin(async move {
+            let fault = self.meet(&Asked::new(Verb::Get, "")).await?;
+            match Budget::of(fault.as_ref()).at_once() {
+                Some(Spent::Stalled) => std::future::pending().await,
+                Some(_) => Err(unavailable("connection reset")),
+                None => Ok(Some(HistoryId(self.collection().n_lost.to_string()))),
+            }
         })
     }
 }

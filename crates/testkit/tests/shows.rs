@@ -8,7 +8,7 @@ use serde_json::json;
 use skopos_client::{Api, Discovery};
 use skopos_informer::{Informer, InformerConfig, Informers, InformersConfig, Selection, Wanted};
 use skopos_object::{CollectionName, LabelSelector, Op};
-use skopos_testkit::{TestServer, definition, eventually};
+use skopos_testkit::{Data, TestServer, definition, eventually};
 use tokio_util::sync::CancellationToken;
 
 /// A server, and informers on it.
@@ -241,5 +241,27 @@ async fn p20_object_that_leaves_the_selection_is_told_as_deleted_in_its_old_stat
     server.compact();
     server.faults().come_back();
     assert_eq!(told().await, (Op::Deleted, "red".into(), uid, back));
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lost_its_data_and_counted_on() {
+    let (mut server, informers, stop) = start().await;
+    let widgets = definition("example.com", "v1", "Widget", "widgets");
+    server.put(&widgets).await;
+    put_widget(&server, "default", "before").await;
+    let informer = informers.informer(CollectionName::new("example.com", "widgets"));
+    have(std::slice::from_ref(&informer), 1).await;
+    let known: u64 = informer.version().as_str().parse().unwrap();
+    server.faults().go_away();
+    server.restart(Data::Lost).await;
+    server.put(&widgets).await;
+    for n in 0..known {
+        put_widget(&server, "default", &format!("after-{}", n % 3)).await;
+    }
+    server.faults().come_back();
+    have(std::slice::from_ref(&informer), 3).await;
+    assert!(informer.version().as_str().parse::<u64>().unwrap() > known);
+    assert_eq!(informer.report().lists["other_history"], 1);
     stop.cancel();
 }

@@ -245,7 +245,11 @@ impl Writer {
 
     fn listing(&mut self, informer: &str, part: u16, reason: ListReason, content: &Content) {
         let state = &mut self.parts[usize::from(part)];
-        state.staging = Some(Staging::new(part, &content.table));
+        let staging = match reason {
+            ListReason::OtherHistory => Staging::of_other_history(part, &content.table),
+            _ => Staging::new(part, &content.table),
+        };
+        state.staging = Some(staging);
         state.watching = None;
         *self.lists.entry(reason.as_str()).or_default() += 1;
         event::Listing { informer, reason }.emit();

@@ -69,15 +69,23 @@ impl Watch {
 impl Machine {
     /// Watches from our position, after a look at the source's history if there is doubt about it.
     pub(super) fn follow(&mut self, now: Duration) -> Action {
-        if self.suspect && self.can_probe {
-            self.state = State::Probing { heard: now };
-            // Without the selection, so that it costs the server one object and not a scan.
-            return Action::List(ListRequest {
-                limit: Some(1),
-                ..ListRequest::default()
-            });
+        if self.suspect {
+            return self.identify(Next::Follow, now);
         }
         self.watch(now)
+    }
+
+    /// Looks at the newest version, if that is allowed, before watching.
+    pub(super) fn probe(&mut self, now: Duration) -> Action {
+        if !self.can_probe {
+            return self.watch(now);
+        }
+        self.state = State::Probing { heard: now };
+        // Without the selection, so that it costs the server one object and not a scan.
+        Action::List(ListRequest {
+            limit: Some(1),
+            ..ListRequest::default()
+        })
     }
 
     fn watch(&mut self, now: Duration) -> Action {
@@ -100,7 +108,7 @@ impl Machine {
         now: Duration,
         out: &mut Vec<Report>,
     ) -> Action {
-        self.suspect = false;
+        self.suspect = self.n_unidentified > 0;
         if is_older(newest, &self.position) {
             return self.went_back(newest.clone(), now, out);
         }
@@ -133,7 +141,7 @@ impl Machine {
         self.list(plan, now)
     }
 
-    fn listed_just_now(&self, now: Duration) -> bool {
+    pub(super) fn listed_just_now(&self, now: Duration) -> bool {
         self.last_list.is_some_and(|last| now < last + FRUITLESS)
     }
 

@@ -27,6 +27,15 @@ pub(super) struct Listing {
 
 impl Machine {
     pub(super) fn list(&mut self, plan: Plan, now: Duration) -> Action {
+        match plan.version {
+            // What comes next belongs to the history that the source has now. Asked before the list, not after: an
+            // answer that is too old costs another list one day, one that is too new would hide a loss.
+            ListVersion::Latest | ListVersion::Any => self.identify(Next::List(plan), now),
+            ListVersion::Position => self.read(plan, now),
+        }
+    }
+
+    pub(super) fn read(&mut self, plan: Plan, now: Duration) -> Action {
         let refused = self.no_initial_events_until.is_some_and(|until| now < until);
         if self.config.initial_events && !refused {
             self.stream(plan, now)

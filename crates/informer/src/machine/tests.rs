@@ -2,6 +2,7 @@
 //! beside them (watch semantics, section 4).
 
 mod bench;
+mod identity;
 mod random;
 
 use std::time::Duration;
@@ -483,7 +484,7 @@ fn watch_that_expires_right_after_each_list_makes_no_storm() {
             Action::Watch(_) => {
                 bench.fail(Status::expired("old"));
             }
-            Action::Rest | Action::Keep => {
+            Action::Rest | Action::Keep | Action::Identify => {
                 bench.wake();
             }
         }

@@ -29,9 +29,11 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// When to look again after word of a change: what is served may be a little behind its definition.
 const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(4)];
 
-/// A collection that answers "not found" this often, for this long, is gone whatever else is said of it.
-const NOT_FOUND: u32 = 5;
-const NOT_FOUND_FOR: Duration = Duration::from_secs(30);
+/// A collection that answers "not found" this often, for this long, is gone: sooner if nobody says that it is served,
+/// later if the overview does.
+const NOT_FOUND: u32 = 4;
+const NOT_FOUND_FOR: Duration = Duration::from_secs(5);
+const NOT_FOUND_BUT_LISTED_FOR: Duration = Duration::from_secs(30);
 
 /// Why following what was opened came to its end.
 enum Ended {
@@ -102,6 +104,14 @@ impl Follower {
         Ok(found)
     }
 
+    async fn reopen(&self) -> Result<Vec<Collection>, OpenError> {
+        let mut found = Vec::with_capacity(self.names.len());
+        for name in &self.names {
+            found.push(self.collections.reopen(name).await?);
+        }
+        Ok(found)
+    }
+
     async fn follow_found(&self, found: &[Collection]) -> Ended {
         let sources: Vec<Arc<dyn ListWatch>> = found.iter().map(|one| one.source.clone()).collect();
         let n_not_found = AtomicU32::new(0);
@@ -127,20 +137,21 @@ impl Follower {
                 () = self.nudge.notified() => {}
                 () = suspicion.notified() => {}
             }
+            let mut patience = NOT_FOUND_FOR;
             for pause in LOOKS {
                 tokio::time::sleep(pause).await;
-                match self.open().await {
+                match self.reopen().await {
                     Err(OpenError::Missing(_)) => return Ended::Gone,
                     Err(OpenError::Ambiguous(_) | OpenError::Unavailable(_)) => {}
                     Ok(now) if !is_same(&now, found) => return Ended::Changed,
-                    Ok(_) => {}
+                    Ok(_) => patience = NOT_FOUND_BUT_LISTED_FOR,
                 }
             }
             let stale = self.informer.report().staleness;
             if stale.is_zero() {
                 n_not_found.store(0, Relaxed);
             }
-            if n_not_found.load(Relaxed) >= NOT_FOUND && stale >= NOT_FOUND_FOR {
+            if n_not_found.load(Relaxed) >= NOT_FOUND && stale >= patience {
                 return Ended::Gone;
             }
         }

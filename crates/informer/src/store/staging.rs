@@ -15,6 +15,8 @@ pub(crate) struct Staging {
     unchanged: Vec<u64>,
     /// The objects that are new or changed.
     pub(crate) fresh: Table,
+    /// Whether what is known of an object that cannot be read is still about that object.
+    keeps_unread: bool,
 }
 
 impl Staging {
@@ -23,6 +25,16 @@ impl Staging {
             part,
             unchanged: Vec::new(),
             fresh: shown.like(),
+            keeps_unread: true,
+        }
+    }
+
+    /// A list of a source that lost its data: nothing in it is what was known under that name, and versions known
+    /// would hide what comes.
+    pub(crate) fn of_other_history(part: u16, shown: &Table) -> Self {
+        Self {
+            keeps_unread: false,
+            ..Self::new(part, shown)
         }
     }
 
@@ -67,6 +79,9 @@ impl Staging {
 
     /// An object is in the list but cannot be read: what is known of it stays.
     pub(crate) fn keep(&mut self, object: &ObjectKey, shown: &Table) {
+        if !self.keeps_unread {
+            return;
+        }
         let hasher = shown.hasher().clone();
         let key = hasher.key(&object.namespace, &object.name);
         if let (Some(place), None) = (shown.find(&key), self.fresh.find(&key)) {

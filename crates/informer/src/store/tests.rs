@@ -72,7 +72,7 @@ impl Life {
     /// Takes again what is known, and what is older: nothing happens.
     fn repeat(&mut self) {
         let Some(known) = self.choose() else { return };
-        let older = object(known.key(), known.uid(), 99, "red", 1);
+        let older = object(&known.key(), known.uid(), 99, "red", 1);
         let part = part_of(&known);
         self.change(|store, deltas| {
             let mut content = store.write();
@@ -89,7 +89,7 @@ impl Life {
         let key = self.key(part);
         let last = match self.model.remove(&key) {
             Some(known) => with_version(&known, self.version),
-            None => object(key, "stranger", self.version, "red", 1),
+            None => object(&key, "stranger", self.version, "red", 1),
         };
         self.change(|store, deltas| store.write().delete(last, deltas));
     }
@@ -113,7 +113,7 @@ impl Life {
                 5..7 => {
                     let color = self.color();
                     self.version += 1;
-                    let changed = object(known.key(), known.uid(), self.version, color, self.version);
+                    let changed = object(&known.key(), known.uid(), self.version, color, self.version);
                     self.list(changed, &mut staging, &mut listed);
                 }
                 7 => {
@@ -247,7 +247,7 @@ impl Life {
         let uid = known
             .filter(|_| self.rng.u32(0..5) > 0)
             .unwrap_or_else(|| format!("uid-{}", self.version));
-        object(key, &uid, self.version, self.color(), self.version)
+        object(&key, &uid, self.version, self.color(), self.version)
     }
 
     fn part(&mut self) -> u16 {
@@ -285,7 +285,7 @@ fn models(objects: impl IntoIterator<Item = Object>) -> Model {
 }
 
 /// Long enough that some make a dictionary.
-fn object(key: ObjectKey, uid: &str, version: u64, color: &str, n: u64) -> Object {
+fn object(key: &ObjectKey, uid: &str, version: u64, color: &str, n: u64) -> Object {
     let value = json!({
         "apiVersion": "example.com/v1", "kind": "Thing",
         "metadata": {

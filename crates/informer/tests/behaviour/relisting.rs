@@ -136,6 +136,41 @@ async fn p22_object_that_cannot_be_read_is_set_aside_and_hides_nothing() {
     .await;
 }
 
+/// The simulation found the state of before kept, with a version that hid all changes to come.
+#[tokio::test(start_paused = true)]
+async fn object_that_cannot_be_read_after_a_loss_is_not_the_one_known() {
+    let server = Server::new();
+    server.lose("first");
+    server.with(|state| state.initial_events = false);
+    server.put("a", 1);
+    beside(&server, InformerConfig::default(), async |informer| {
+        let mut changes = informer.subscribe();
+        assert_eq!(next(&mut changes).await, "a created 1 initial");
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        server.lose("second");
+        server.with(|state| {
+            state.revision = 3;
+            let unread = Malformed {
+                key: Some(ObjectKey::namespaced("shop", "a")),
+                resource_version: 3.into(),
+                text: "{".into(),
+                reason: "cut off".to_owned(),
+            };
+            let end = ListEnd {
+                resource_version: 3.into(),
+                ..ListEnd::default()
+            };
+            state.watch_faults.push_back(Fault::Refuse(crate::server::away()));
+            let items = vec![ListItem::Malformed(unread), ListItem::End(end)];
+            state.list_faults.push_back(Fault::Items(items));
+        });
+        assert_eq!(next(&mut changes).await, "a missing 1");
+        server.put("a", 5);
+        assert_eq!(next(&mut changes).await, "a created 5");
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn p31_index_function_that_panics_spoils_nothing() {
     let server = Server::new();

@@ -8,8 +8,8 @@ use std::{
 use futures_util::{FutureExt as _, future::BoxFuture, stream};
 use serde_json::json;
 use skopos_object::{
-    ListEnd, ListItem, ListRequest, ListStream, ListWatch, ListWatchError, Object, Status, WatchEvent,
-    WatchRequest, WatchStream,
+    HistoryId, ListEnd, ListItem, ListRequest, ListStream, ListWatch, ListWatchError, Object, Status,
+    WatchEvent, WatchRequest, WatchStream,
 };
 use tokio::sync::watch;
 
@@ -38,6 +38,8 @@ pub(crate) struct State {
     /// No request is answered while this is set.
     pub(crate) away: bool,
     pub(crate) initial_events: bool,
+    /// Which history it says it has.
+    pub(crate) history_id: Option<HistoryId>,
     epoch: u64,
     uids: u64,
 }
@@ -120,6 +122,16 @@ impl Server {
         self.with(|state| {
             state.compacted = state.revision;
             state.history.clear();
+        });
+    }
+
+    /// Restarts without its objects, in a history of its own that is as long as the one before.
+    pub(crate) fn lose(&self, history: &str) {
+        self.with(|state| {
+            state.objects.clear();
+            state.history.clear();
+            state.history_id = Some(HistoryId(history.to_owned()));
+            state.epoch += 1;
         });
     }
 
@@ -262,6 +274,18 @@ impl ListWatch for Server {
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
         async move { self.answer_watch(&request) }.boxed()
+    }
+
+    fn history(&self) -> BoxFuture<'_, Result<Option<HistoryId>, ListWatchError>> {
+        async move {
+            let mut state = self.0.state.lock().unwrap();
+            state.n_requests += 1;
+            match state.away {
+                true => Err(away()),
+                false => Ok(state.history_id.clone()),
+            }
+        }
+        .boxed()
     }
 }
 

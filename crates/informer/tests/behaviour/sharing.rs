@@ -26,6 +26,8 @@ struct Served {
     kinds: BTreeMap<String, (&'static str, Server)>,
     unavailable: bool,
     n_opened: usize,
+    /// What is answered from memory, once something was.
+    remembered: BTreeMap<String, (&'static str, Server)>,
 }
 
 impl Cluster {
@@ -39,34 +41,49 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    fn find(&self, name: &CollectionName, from_memory: bool) -> Result<Collection, OpenError> {
+        let mut served = self.0.lock().unwrap();
+        served.n_opened += 1;
+        let key = match &name.namespace {
+            Some(namespace) => format!("{}/{namespace}", name.resource),
+            None => name.resource.clone(),
+        };
+        let remembered = served.remembered.get(&key).filter(|_| from_memory).cloned();
+        if remembered.is_none() && served.unavailable {
+            return Err(OpenError::Unavailable("discovery is partial".into()));
+        }
+        let kind = remembered.or_else(|| served.kinds.get(&key).cloned());
+        let Some((version, server)) = kind else {
+            served.remembered.remove(&key);
+            return Err(OpenError::Missing(name.to_string()));
+        };
+        served.remembered.insert(key, (version, server.clone()));
+        Ok(Collection {
+            kind: GroupVersionKind::new(name.group.as_str(), version, "Thing"),
+            plural: name.resource.clone(),
+            namespaced: true,
+            source: server.source(),
+        })
+    }
+}
+
 impl Collections for Cluster {
     fn open<'a>(&'a self, name: &'a CollectionName) -> BoxFuture<'a, Result<Collection, OpenError>> {
-        async move {
-            let mut served = self.0.lock().unwrap();
-            served.n_opened += 1;
-            if served.unavailable {
-                return Err(OpenError::Unavailable("discovery is partial".into()));
-            }
-            let key = match &name.namespace {
-                Some(namespace) => format!("{}/{namespace}", name.resource),
-                None => name.resource.clone(),
-            };
-            let Some((version, server)) = served.kinds.get(&key) else {
-                return Err(OpenError::Missing(name.to_string()));
-            };
-            Ok(Collection {
-                kind: GroupVersionKind::new(name.group.as_str(), *version, "Thing"),
-                plural: name.resource.clone(),
-                namespaced: true,
-                source: server.source(),
-            })
-        }
-        .boxed()
+        async move { self.find(name, true) }.boxed()
+    }
+
+    fn reopen<'a>(&'a self, name: &'a CollectionName) -> BoxFuture<'a, Result<Collection, OpenError>> {
+        async move { self.find(name, false) }.boxed()
     }
 }
 
 async fn with_informers(cluster: &Cluster, test: impl AsyncFnOnce(Informers)) {
-    let informers = Informers::new(Arc::new(cluster.clone()), InformersConfig::default());
+    with_config(cluster, InformersConfig::default(), test).await;
+}
+
+async fn with_config(cluster: &Cluster, config: InformersConfig, test: impl AsyncFnOnce(Informers)) {
+    let informers = Informers::new(Arc::new(cluster.clone()), config);
     let shutdown = CancellationToken::new();
     let test = async {
         let done = tokio::time::timeout(Duration::from_secs(7200), test(informers.clone())).await;
@@ -127,12 +144,7 @@ async fn p49_kind_deleted_and_created_again_under_twenty_informers() {
             assert_eq!(next(changes).await, "a created 1 initial");
         }
         cluster.withdraw("things");
-        server.with(|state| {
-            let not_found = || refused(Status::generic_not_found());
-            state.list_faults.extend((0..200).map(|_| not_found()));
-            state.watch_faults.extend((0..200).map(|_| not_found()));
-        });
-        server.cut();
+        answer_not_found(&server);
         define(&definitions, "things.example.com", false);
         for changes in &mut changes {
             assert_eq!(next(changes).await, "a missing 1");
@@ -146,6 +158,65 @@ async fn p49_kind_deleted_and_created_again_under_twenty_informers() {
         }
     })
     .await;
+}
+
+/// Ends all watches, and knows of nothing from now on.
+fn answer_not_found(server: &Server) {
+    server.with(|state| {
+        let not_found = || refused(Status::generic_not_found());
+        state.list_faults.extend((0..200).map(|_| not_found()));
+        state.watch_faults.extend((0..200).map(|_| not_found()));
+    });
+    server.cut();
+}
+
+/// How long it takes until the only object is told as missing, when nobody watches definitions.
+async fn missed_after(gone: impl FnOnce(&Cluster, &Server)) -> Duration {
+    let (cluster, server) = (Cluster::default(), Server::new());
+    cluster.serve("things", "v1", &server);
+    server.put("a", 1);
+    let config = InformersConfig {
+        definitions: false,
+        ..InformersConfig::default()
+    };
+    let mut took = Duration::ZERO;
+    with_config(&cluster, config, async |informers| {
+        let mut changes = informers.informer(things()).subscribe();
+        next(&mut changes).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        gone(&cluster, &server);
+        let since = tokio::time::Instant::now();
+        assert_eq!(next(&mut changes).await, "a missing 1");
+        took = since.elapsed();
+    })
+    .await;
+    took
+}
+
+#[tokio::test(start_paused = true)]
+async fn p49_deleted_kind_is_noticed_in_seconds_though_nobody_watches_definitions() {
+    let took = missed_after(|cluster, server| {
+        cluster.withdraw("things");
+        answer_not_found(server);
+    })
+    .await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn p50_repeated_not_found_counts_where_discovery_does_not_answer() {
+    let took = missed_after(|cluster, server| {
+        cluster.0.lock().unwrap().unavailable = true;
+        answer_not_found(server);
+    })
+    .await;
+    assert!((5..20).contains(&took.as_secs()), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn p50_not_found_of_a_kind_that_is_listed_is_believed_only_after_a_while() {
+    let took = missed_after(|_, server| answer_not_found(server)).await;
+    assert!((30..90).contains(&took.as_secs()), "{took:?}");
 }
 
 /// Adds or removes a definition.
@@ -180,6 +251,28 @@ async fn p50_partial_discovery_purges_nothing() {
         define(&definitions, "things.example.com", true);
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(informer.store().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_lost_its_data_is_noticed_though_its_versions_went_on() {
+    let (cluster, server) = (Cluster::default(), Server::new());
+    cluster.serve("things", "v1", &server);
+    server.lose("first");
+    server.put("a", 1);
+    with_informers(&cluster, async |informers| {
+        let informer = informers.informer(things());
+        let mut changes = informer.subscribe();
+        assert_eq!(next(&mut changes).await, "a created 1 initial");
+        server.with(|state| state.away = true);
+        server.lose("second");
+        server.put("b", 2);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        server.with(|state| state.away = false);
+        assert_eq!(next(&mut changes).await, "a missing 1");
+        assert_eq!(next(&mut changes).await, "b created 2");
+        assert_eq!(informer.report().lists["other_history"], 1);
     })
     .await;
 }

@@ -15,6 +15,8 @@ pub(super) struct Collection {
     /// The oldest version that can still be asked for.
     floor: u64,
     next_uid: u64,
+    /// How often everything was lost: each time another history begins.
+    pub(super) n_lost: u64,
 }
 
 /// One change.
@@ -45,6 +47,7 @@ impl Collection {
             history: VecDeque::new(),
             floor: 1,
             next_uid: 1,
+            n_lost: 0,
         }
     }
 
@@ -91,9 +94,9 @@ impl Collection {
     }
 
     pub(super) fn lose(&mut self) {
-        let next_uid = self.next_uid;
         *self = Self {
-            next_uid,
+            next_uid: self.next_uid,
+            n_lost: self.n_lost + 1,
             ..Self::new()
         };
     }

@@ -36,10 +36,6 @@ pub(crate) struct Life {
     n_writes: u64,
     /// The version of the last write.
     version: u64,
-    /// The version that a new server begins with.
-    base: u64,
-    /// Before the new history is as long as this, the informer must have seen that it is another one.
-    lost_at: Option<u64>,
     /// Everything that gives reason for requests.
     n_disturbances: u64,
     begun: Instant,
@@ -88,8 +84,6 @@ impl Life {
             n_onlookers: 0,
             n_writes: 0,
             version: 0,
-            base: 0,
-            lost_at: None,
             n_disturbances: 0,
             begun: Instant::now(),
         };
@@ -97,7 +91,6 @@ impl Life {
         life.subscribe(Duration::from_secs(3));
         life.change_faults();
         life.put().await;
-        life.base = life.version;
         life
     }
 
@@ -105,11 +98,6 @@ impl Life {
     pub(crate) async fn live(mut self, n_steps: usize) -> Result<(), String> {
         for _ in 0..n_steps {
             self.step().await?;
-            if let Some(lost_at) = self.lost_at
-                && self.version + 6 >= lost_at
-            {
-                self.quiet().await?;
-            }
         }
         self.quiet().await?;
         self.stop.cancel();
@@ -185,21 +173,13 @@ impl Life {
     }
 
     async fn restart(&mut self, data: Data) {
-        let known: u64 = self.informer.version().as_str().parse().unwrap_or(0);
-        // A new history that is as long as the one known cannot be told from it by its versions.
-        let data = if known < self.base + 12 || self.lost_at.is_some() || !self.world.can_lose() {
-            Data::Kept
-        } else {
-            data
-        };
-        if data == Data::Lost {
-            self.lost_at = Some(known);
-        }
         self.n_disturbances += 1;
         self.world.restart(data).await;
         if data == Data::Lost {
-            self.version = 0;
-            self.put().await;
+            // The new history may be as long as the one before when the informer first sees it, or longer.
+            for _ in 0..self.rng.usize(1..30) {
+                self.put().await;
+            }
         }
     }
 
@@ -284,7 +264,6 @@ impl Life {
         self.check_indexes().await?;
         self.check_own_write().await?;
         self.check_requests()?;
-        self.lost_at = None;
         self.resume_faults();
         Ok(())
     }

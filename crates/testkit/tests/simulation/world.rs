@@ -36,7 +36,7 @@ enum Server {
     InProcess(Box<TestServer>),
     /// Its proxies live as long as this.
     Target {
-        _target: Target,
+        _target: Box<Target>,
     },
 }
 
@@ -70,7 +70,9 @@ impl World {
             writer: Writer::new(patient(&direct, target.writer(), Tempo::Real), writes),
             api: direct.with_client(target.reader()),
             direct,
-            server: Server::Target { _target: target },
+            server: Server::Target {
+                _target: Box::new(target),
+            },
         }))
     }
 
@@ -100,7 +102,7 @@ impl World {
 
     /// Creates or replaces an object; returns the version of that.
     pub(crate) async fn put(&self, key: &ObjectKey, color: &str, n: u64) -> u64 {
-        let mut object = widget(self.api_version(), &key.namespace, color, n);
+        let mut object = widget(&self.api_version(), &key.namespace, color, n);
         object["metadata"]["name"] = json!(key.name);
         let written = match self {
             Self::Model(source) => source.put(&Object::from_value(&object).unwrap()).to_value(),
@@ -113,7 +115,7 @@ impl World {
     /// Has the server name a new object, and sees that there is one of it and not two.
     pub(crate) async fn make(&self, namespace: &str, color: &str, n: u64) -> Result<(), String> {
         let Self::Http(http) = self else { return Ok(()) };
-        let mut object = widget(self.api_version(), namespace, color, n);
+        let mut object = widget(&self.api_version(), namespace, color, n);
         object["metadata"]["generateName"] = json!("made-");
         let made = http.writer.create(&object).await;
         let objects = self.objects().await;
@@ -150,11 +152,6 @@ impl World {
                 }
             },
         }
-    }
-
-    /// Whether it can lose its data.
-    pub(crate) fn can_lose(&self) -> bool {
-        !matches!(self, Self::Http(http) if matches!(http.server, Server::Target { .. }))
     }
 
     /// Restarts the server. One that is not ours to restart only breaks what is open.
@@ -196,7 +193,7 @@ impl World {
     }
 }
 
-fn widget(api_version: String, namespace: &str, color: &str, n: u64) -> Value {
+fn widget(api_version: &str, namespace: &str, color: &str, n: u64) -> Value {
     json!({
         "apiVersion": api_version, "kind": "Widget",
         "metadata": {"namespace": namespace, "labels": {"color": color}},

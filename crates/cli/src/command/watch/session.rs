@@ -26,8 +26,6 @@ pub(super) struct Session<'a> {
     definition: Option<Definition>,
     mirror: Mirror,
     started: bool,
-    /// Another cluster answers than before; the list that this needs has not begun.
-    other_history: bool,
     /// The server answered that there is no such collection.
     not_found: bool,
     /// Why the list under way is made.
@@ -45,7 +43,7 @@ impl<'a> Session<'a> {
         mirror: Mirror,
     ) -> Self {
         let api = api(watch, client, &resource);
-        let source = Arc::new(LiveSource::new(watch.connection.clone(), api).await);
+        let source = Arc::new(LiveSource::new(watch.connection.clone(), api));
         let definition = Definition::of(&watch.connection, client, &resource).await;
         Self {
             watch,
@@ -55,7 +53,6 @@ impl<'a> Session<'a> {
             source,
             mirror,
             started: false,
-            other_history: false,
             not_found: false,
             listing: ListReason::First,
             left: watch.count,
@@ -72,10 +69,6 @@ impl<'a> Session<'a> {
                 }
                 () = deleted(&mut self.definition) => self.not_found = true,
             }
-            if self.source.take_other() {
-                self.other_history = true;
-                self.reflector.reopen(self.source.clone());
-            }
             if std::mem::take(&mut self.not_found) {
                 self.look().await?;
             }
@@ -85,9 +78,6 @@ impl<'a> Session<'a> {
 
     fn take(&mut self, report: Report) -> Result<(), Failure> {
         let report = match report {
-            Report::Replace { .. } if std::mem::take(&mut self.other_history) => Report::Replace {
-                reason: ListReason::OtherHistory,
-            },
             Report::Trouble { error, .. } if !self.started && is_final(&error) => {
                 return Err(refusal(error));
             }
@@ -143,10 +133,6 @@ impl<'a> Session<'a> {
             self.not_found = true;
             return;
         }
-        if self.source.is_other() {
-            // It is listed at once, and said then.
-            return;
-        }
         if needs_new_connection(error) {
             self.source.doubt();
         }
@@ -189,9 +175,8 @@ impl<'a> Session<'a> {
     async fn reopen(&mut self, client: &Client, found: Resource) {
         let (name, version) = (found.group_resource(), &found.version);
         terminal::note(&format!("the server has {name} again, in version {version}"));
-        self.source.replace(api(self.watch, client, &found)).await;
+        self.source.replace(api(self.watch, client, &found));
         self.resource = found;
-        self.other_history = false;
         self.reflector.reopen(self.source.clone());
     }
 

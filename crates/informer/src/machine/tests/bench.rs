@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use skopos_object::{
-    ListEnd, ListItem, ListRequest, ListWatchError, Malformed, Object, Status, WatchEvent, WatchRequest,
+    HistoryId, ListEnd, ListItem, ListRequest, ListWatchError, Malformed, Object, Status, WatchEvent,
+    WatchRequest,
 };
 
 use super::{Action, Input, Machine};
@@ -16,6 +17,8 @@ pub(super) struct Bench {
     pub(super) now: Duration,
     pub(super) action: Action,
     pub(super) reports: Vec<String>,
+    /// What the source says at once when it is asked for its history; nothing if the test says it itself.
+    pub(super) history: Option<Option<HistoryId>>,
 }
 
 impl Bench {
@@ -31,6 +34,7 @@ impl Bench {
             now: Duration::ZERO,
             action: Action::Rest,
             reports: Vec::new(),
+            history: Some(None),
         };
         bench.give(Input::Woken);
         bench
@@ -62,7 +66,10 @@ impl Bench {
             self.action = action;
         }
         self.reports.extend(reports.iter().map(describe));
-        self
+        match (&self.action, &self.history) {
+            (Action::Identify, Some(history)) => self.give(Input::Identified(history.clone())),
+            _ => self,
+        }
     }
 
     pub(super) fn fail(&mut self, status: Status) -> &mut Self {
@@ -103,6 +110,10 @@ impl Bench {
     pub(super) fn told(&mut self) -> Vec<String> {
         std::mem::take(&mut self.reports)
     }
+}
+
+pub(super) fn history(name: &str) -> Option<HistoryId> {
+    Some(HistoryId(name.to_owned()))
 }
 
 pub(super) fn away() -> ListWatchError {

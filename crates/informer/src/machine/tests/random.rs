@@ -58,6 +58,9 @@ impl World {
         if faults && self.rng.u8(0..4) == 0 {
             return vec![Input::Failed(self.refusal())];
         }
+        if *action == Action::Identify {
+            return vec![Input::Identified(None)];
+        }
         let mut inputs = vec![Input::Opened];
         match action {
             Action::List(request) => {
@@ -78,7 +81,7 @@ impl World {
                 }
                 self.cursor = Some(from);
             }
-            Action::Keep | Action::Rest => {}
+            Action::Keep | Action::Rest | Action::Identify => {}
         }
         if faults && self.rng.u8(0..4) == 0 {
             inputs.truncate(self.rng.usize(1..=inputs.len()));

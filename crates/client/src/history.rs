@@ -1,0 +1,82 @@
+//! Which history a server has.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use skopos_object::{HistoryId, ListWatchError};
+
+use crate::{Call, Client, Error};
+
+/// Asks a server for its history, once for all who ask at the same time: after an outage those are all informers.
+#[derive(Debug, Default)]
+pub(crate) struct HistoryOfServer {
+    /// Held while the server is asked. Taken before `asked`, which is never held for long.
+    asking: tokio::sync::Mutex<()>,
+    asked: Mutex<Asked>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// How many questions were begun.
+    begun: u64,
+    /// The last one that was answered. Who asks may go away before that.
+    answered: Option<Answered>,
+}
+
+#[derive(Clone, Debug)]
+struct Answered {
+    number: u64,
+    answer: Result<Option<HistoryId>, Arc<Error>>,
+}
+
+impl HistoryOfServer {
+    /// Returns an answer to a question that was begun after this call.
+    pub(crate) async fn ask(&self, client: &Client) -> Result<Option<HistoryId>, ListWatchError> {
+        let before = self.asked().begun;
+        let _turn = self.asking.lock().await;
+        let shared = self.asked().answered.clone();
+        if let Some(answered) = shared.filter(|answered| answered.number > before) {
+            return answered.answer.map_err(failure);
+        }
+        let number = {
+            let mut asked = self.asked();
+            asked.begun += 1;
+            asked.begun
+        };
+        let answer = cluster(client).await.map_err(Arc::new);
+        self.asked().answered = Some(Answered {
+            number,
+            answer: answer.clone(),
+        });
+        answer.map_err(failure)
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// By convention the uid of this namespace is the identity of a cluster. Nothing where we may not read it.
+async fn cluster(client: &Client) -> Result<Option<HistoryId>, Error> {
+    let answer = client.call(&Call::get("/api/v1/namespaces/kube-system")).await;
+    match answer {
+        Ok(answer) => {
+            let uid = answer.value["metadata"]["uid"].as_str();
+            Ok(uid.map(|uid| HistoryId(uid.to_owned())))
+        }
+        Err(error)
+            if error
+                .status()
+                .is_some_and(|status| matches!(status.code, 401 | 403 | 404)) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn failure(error: Arc<Error>) -> ListWatchError {
+    match error.status() {
+        Some(status) => ListWatchError::Refused(status.clone()),
+        None => ListWatchError::Unavailable(error.into()),
+    }
+}
