@@ -13,6 +13,7 @@ mod load;
 mod queue;
 mod replay;
 mod shape;
+mod transport;
 mod watch;
 mod watchers;
 
@@ -52,6 +53,8 @@ enum Which {
     Queue(queue::Args),
     /// Measure the watch engine, and its peers beside it.
     Watch(watch::Args),
+    /// Measure one server over HTTP/1.1 or HTTP/2.
+    Transport(transport::Args),
     /// Follow a server with Skopos' informer, driven by standard input.
     #[command(hide = true)]
     Follow(follow::Args),
@@ -79,6 +82,7 @@ async fn main() -> anyhow::Result<()> {
             return tokio::task::spawn_blocking(move || queue::run(&args)).await?;
         }
         Which::Watch(args) => return watch::run(args, cli.objects, cli.clients).await,
+        Which::Transport(args) => return transport::run(args, cli.objects, cli.clients, cli.watchers).await,
         Which::Follow(args) => return follow::run(args).await,
         Which::Replay(args) => return replay::run(args, cli.objects).await,
         Which::Embedded { program, dir } => {

@@ -1,11 +1,14 @@
 //! The body of an answer as it arrives, decompressed if the server compressed it unasked.
 
+use std::future::poll_fn;
 use std::io::Write as _;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
 use http::{HeaderMap, header};
-use http_body_util::BodyExt as _;
+use http_body::Body as _;
 use kube::client::Body;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -44,17 +47,21 @@ impl Chunks {
 
     /// Returns the next chunk, or `None` at the end. Safe to cancel.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BoxError> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
         loop {
             if let Some(chunk) = self.gzip.as_mut().map(Gzip::step).transpose()?.flatten() {
-                return Ok(Some(chunk));
+                return Poll::Ready(Ok(Some(chunk)));
             }
-            let Some(frame) = self.body.frame().await else {
-                return self.end().map(|()| None);
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else {
+                return Poll::Ready(self.end().map(|()| None));
             };
             let Ok(data) = frame?.into_data() else { continue };
             match &mut self.gzip {
                 Some(gzip) => gzip.compressed = data,
-                None => return Ok(Some(data)),
+                None => return Poll::Ready(Ok(Some(data))),
             }
         }
     }

@@ -4,11 +4,10 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::Client;
+use crate::{Client, transport};
 
 /// Where a connection may be described, in the order in which it is looked for.
 ///
@@ -83,20 +82,14 @@ impl fmt::Display for Tried {
     }
 }
 
-/// How long to wait for a TCP and TLS connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Connects to the first API server that `sources` describes. Sends nothing yet.
 pub async fn connect(sources: &Sources) -> Result<Client, ConnectError> {
-    let mut config = find(sources).await?;
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    // Retries are decided where it is known what a repeated request would do.
-    config.default_retry = false;
+    let config = find(sources).await?;
     let server = config.cluster_url.to_string();
     let server = server.trim_end_matches('/').to_owned();
-    let kube = kube::Client::try_from(config).map_err(|source| ConnectError::Credentials {
+    let kube = transport::client(config).map_err(|source| ConnectError::Credentials {
         server: server.clone(),
-        source: source.into(),
+        source,
     })?;
     Ok(Client::new(kube, &server))
 }

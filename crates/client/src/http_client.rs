@@ -14,6 +14,7 @@ use crate::body::Chunks;
 use crate::history::HistoryOfServer;
 use crate::limits::{Bucket, Limits, Retry};
 use crate::resource::escape;
+use crate::transport::LongLived;
 use crate::{Error, WriteGuard};
 
 /// A handle on one API server. Cheap to clone.
@@ -49,6 +50,7 @@ pub struct Call {
     accept: &'static str,
     pub(crate) content_type: Option<&'static str>,
     pub(crate) body: Bytes,
+    long_lived: bool,
 }
 
 impl Call {
@@ -61,6 +63,7 @@ impl Call {
             accept: "application/json",
             content_type: None,
             body: Bytes::new(),
+            long_lived: false,
         }
     }
 
@@ -114,6 +117,12 @@ impl Call {
         &self.path
     }
 
+    /// Says that the answer is read for long, as a watch is.
+    pub(crate) fn long_lived(mut self) -> Self {
+        self.long_lived = true;
+        self
+    }
+
     /// Names the request in messages.
     pub(crate) fn describe(&self) -> String {
         format!("{} {}", self.method, self.path)
@@ -128,6 +137,9 @@ impl Call {
             .header(header::ACCEPT_ENCODING, "identity");
         if let Some(content_type) = self.content_type {
             builder = builder.header(header::CONTENT_TYPE, content_type);
+        }
+        if self.long_lived {
+            builder = builder.extension(LongLived);
         }
         builder
             .body(Body::from(self.body.clone()))

@@ -36,6 +36,7 @@ mod list_watch;
 mod malformed;
 mod resource;
 mod split;
+mod transport;
 mod typed;
 mod watch;
 

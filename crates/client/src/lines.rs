@@ -20,6 +20,8 @@ pub(crate) enum Line<'a> {
 #[derive(Debug)]
 pub(crate) struct Lines {
     chunk: Bytes,
+    /// How much of the chunk has been read.
+    at: usize,
     begun: Vec<u8>,
     /// Whether the rest of a line that is too large is being passed over.
     skipping: bool,
@@ -30,6 +32,7 @@ impl Lines {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             chunk: Bytes::new(),
+            at: 0,
             begun: Vec::new(),
             skipping: false,
             limit,
@@ -39,16 +42,18 @@ impl Lines {
     /// Adds a chunk. All lines of the one before must have been taken.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.chunk = chunk;
+        self.at = 0;
     }
 
     /// Hands the next line that is not blank to `read`. Nothing if another chunk is needed first.
     pub(crate) fn next<T>(&mut self, read: impl Fn(Line<'_>) -> T) -> Option<T> {
         loop {
-            let Some(end) = memchr(b'\n', &self.chunk) else {
+            let rest = &self.chunk[self.at..];
+            let Some(end) = memchr(b'\n', rest) else {
                 return self.keep_rest(read);
             };
-            let rest = self.chunk.split_to(end + 1);
             let rest = &rest[..end];
+            self.at += end + 1;
             if std::mem::take(&mut self.skipping) {
                 continue;
             }
@@ -84,11 +89,12 @@ impl Lines {
     }
 
     fn keep_rest<T>(&mut self, read: impl Fn(Line<'_>) -> T) -> Option<T> {
-        let rest = std::mem::take(&mut self.chunk);
+        let chunk = std::mem::take(&mut self.chunk);
+        let rest = &chunk[std::mem::take(&mut self.at)..];
         if self.skipping {
             return None;
         }
-        self.begun.extend_from_slice(&rest);
+        self.begun.extend_from_slice(rest);
         if self.begun.len() <= self.limit {
             return None;
         }

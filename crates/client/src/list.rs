@@ -1,6 +1,8 @@
 //! Lists, page by page and item by item.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
 
 use skopos_object::{Malformed, Object, ObjectReader};
 
@@ -110,7 +112,7 @@ impl ListStream {
     /// Returns the next object, or what there is of one that cannot be read, or `None` after the last.
     pub async fn next_item(&mut self) -> Result<Option<Result<Object, Malformed>>, Error> {
         loop {
-            if let Some(item) = self.next_of_page().await? {
+            if let Some(item) = poll_fn(|cx| self.poll_next_of_page(cx)).await? {
                 return Ok(Some(item));
             }
             match self.page {
@@ -122,14 +124,17 @@ impl ListStream {
     }
 
     /// Returns the next item of the page that was asked for, or `None` after its last.
-    pub(crate) async fn next_of_page(&mut self) -> Result<Option<Result<Object, Malformed>>, Error> {
+    pub(crate) fn poll_next_of_page(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Result<Object, Malformed>>, Error>> {
         loop {
             if let Some(item) = self.items.ready.pop_front() {
-                return Ok(Some(item));
+                return Poll::Ready(Ok(Some(item)));
             }
             match self.page {
-                Page::Open(..) => self.read().await?,
-                Page::Next | Page::Done => return Ok(None),
+                Page::Open(..) => ready!(self.poll_read(cx))?,
+                Page::Next | Page::Done => return Poll::Ready(Ok(None)),
             }
         }
     }
@@ -151,23 +156,22 @@ impl ListStream {
         Ok(())
     }
 
-    async fn read(&mut self) -> Result<(), Error> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Page::Open(call, chunks, splitter) = &mut self.page else {
-            return Ok(());
+            return Poll::Ready(Ok(()));
         };
-        let chunk = chunks.next().await.map_err(|source| Error::Interrupted {
+        let chunk = ready!(chunks.poll_next(cx)).map_err(|source| Error::Interrupted {
             request: call.describe(),
             source,
         })?;
         let Some(chunk) = chunk else {
-            return self.end_of_page();
+            return Poll::Ready(self.end_of_page());
         };
-        splitter
-            .feed(&chunk, &mut self.items)
-            .map_err(|error| Error::Unexpected {
-                request: call.describe(),
-                detail: error.to_string(),
-            })
+        let fed = splitter.feed(&chunk, &mut self.items);
+        Poll::Ready(fed.map_err(|error| Error::Unexpected {
+            request: call.describe(),
+            detail: error.to_string(),
+        }))
     }
 
     fn end_of_page(&mut self) -> Result<(), Error> {

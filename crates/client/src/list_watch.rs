@@ -1,5 +1,6 @@
 //! [`Api`] as a [`ListWatch`], for informers and the journal.
 
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -46,14 +47,19 @@ async fn list(api: &Api, request: ListRequest) -> Result<skopos_object::ListStre
         resource_version_match: version_match.to_owned(),
     });
     list.ask().await?;
-    let items = stream::unfold(Some(list), async |list| {
-        let mut list = list?;
-        match list.next_of_page().await {
-            Ok(Some(Ok(object))) => Some((Ok(ListItem::Object(object)), Some(list))),
-            Ok(Some(Err(malformed))) => Some((Ok(ListItem::Malformed(malformed)), Some(list))),
-            Ok(None) => Some((Ok(ListItem::End(end(list.meta()))), None)),
-            Err(error) => Some((Err(error.into()), None)),
-        }
+    let mut open = Some(list);
+    let items = stream::poll_fn(move |cx| {
+        let Some(list) = &mut open else {
+            return Poll::Ready(None);
+        };
+        let item = match ready!(list.poll_next_of_page(cx)) {
+            Ok(Some(Ok(object))) => return Poll::Ready(Some(Ok(ListItem::Object(object)))),
+            Ok(Some(Err(malformed))) => return Poll::Ready(Some(Ok(ListItem::Malformed(malformed)))),
+            Ok(None) => Ok(ListItem::End(end(list.meta()))),
+            Err(error) => Err(error.into()),
+        };
+        open = None;
+        Poll::Ready(Some(item))
     });
     Ok(Box::pin(items))
 }
@@ -78,13 +84,16 @@ async fn watch(api: &Api, request: WatchRequest) -> Result<skopos_object::WatchS
         },
     )
     .await?;
-    let stream = stream::unfold(Some(events), async |events| {
-        let mut events = events?;
-        match events.next().await {
-            Ok(Some(event)) => Some((Ok(event), Some(events))),
-            Ok(None) => None,
-            Err(error) => Some((Err(error.into()), None)),
+    let mut open = Some(events);
+    let stream = stream::poll_fn(move |cx| {
+        let Some(events) = &mut open else {
+            return Poll::Ready(None);
+        };
+        let event = ready!(events.poll_next(cx));
+        if !matches!(event, Ok(Some(_))) {
+            open = None;
         }
+        Poll::Ready(event.map_err(ListWatchError::from).transpose())
     });
     Ok(Box::pin(stream))
 }

@@ -7,6 +7,7 @@ use skopos_object::{Malformed, Object, ObjectKey, ObjectReader, ResourceVersion,
 const MAX_TEXT_BYTES: usize = 16 << 10;
 
 /// Reads an object, which must have a name.
+#[expect(clippy::result_large_err, reason = "an object is as large")]
 pub(crate) fn read(reader: &ObjectReader, text: &[u8]) -> Result<Object, Malformed> {
     match reader.read(text) {
         Ok(object) => named(object),
@@ -15,6 +16,7 @@ pub(crate) fn read(reader: &ObjectReader, text: &[u8]) -> Result<Object, Malform
 }
 
 /// Without a name there is nothing to know an object by.
+#[expect(clippy::result_large_err, reason = "an object is as large")]
 pub(crate) fn named(object: Object) -> Result<Object, Malformed> {
     if object.name().is_empty() {
         return Err(malformed(object.bytes(), "it has no name".to_owned()));

@@ -1,9 +1,13 @@
 //! One watch request: its events as they arrive, until the server ends it.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use serde_json::Value;
 use skopos_object::{Malformed, Object, ObjectReader, Op, ResourceVersion, Status, WatchEvent, raw_path};
+use tokio::time::{Instant, Sleep};
 
 use crate::body::Chunks;
 use crate::lines::{Line, Lines, MAX_LINE_BYTES};
@@ -49,6 +53,11 @@ pub struct WatchStream {
     chunks: Chunks,
     lines: Lines,
     patience: Duration,
+    heard: Instant,
+    /// Whether something came since. The clock is read only when there is nothing more.
+    is_heard: bool,
+    /// Made when there is first something to wait for, and set anew only when it goes off.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl WatchStream {
@@ -68,7 +77,7 @@ impl WatchStream {
                 "resourceVersionMatch",
                 if params.initial_events { "NotOlderThan" } else { "" },
             );
-        let call = call.accept(api.object_media_type());
+        let call = call.accept(api.object_media_type()).long_lived();
         let answer = api.client().open(&call).await?;
         Ok(Self {
             request: format!("watch of {}", call.path),
@@ -76,6 +85,9 @@ impl WatchStream {
             chunks: answer.chunks,
             lines: Lines::new(MAX_LINE_BYTES),
             patience: params.timeout + SILENCE,
+            heard: Instant::now(),
+            is_heard: false,
+            timer: None,
         })
     }
 
@@ -83,22 +95,43 @@ impl WatchStream {
     ///
     /// An error event, such as for a revision that is too old, is an [`Error::Refused`].
     pub async fn next(&mut self) -> Result<Option<WatchEvent>, Error> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<WatchEvent>, Error>> {
         loop {
             let reader = &self.reader;
             if let Some(event) = self.lines.next(|line| event(reader, line)) {
-                return event.map(Some).map_err(|failure| self.failed(failure));
+                return Poll::Ready(event.map(Some).map_err(|failure| self.failed(failure)));
             }
-            let Ok(chunk) = tokio::time::timeout(self.patience, self.chunks.next()).await else {
-                return Err(Error::TimedOut {
+            match self.chunks.poll_next(cx) {
+                Poll::Ready(Ok(Some(chunk))) => self.lines.push(chunk),
+                Poll::Ready(Ok(None)) => return Poll::Ready(self.end()),
+                Poll::Ready(Err(source)) => return Poll::Ready(Err(self.interrupted(source))),
+                Poll::Pending => return self.poll_silence(cx).map(Err),
+            }
+            self.is_heard = true;
+        }
+    }
+
+    /// Nothing is there: waits for so long as a server may be silent.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        if std::mem::take(&mut self.is_heard) {
+            self.heard = Instant::now();
+        }
+        let deadline = self.heard + self.patience;
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if deadline <= Instant::now() {
+                return Poll::Ready(Error::TimedOut {
                     request: self.request.clone(),
                     after: self.patience,
                 });
-            };
-            match chunk {
-                Ok(Some(chunk)) => self.lines.push(chunk),
-                Ok(None) => return self.end(),
-                Err(source) => return Err(self.interrupted(source)),
             }
+            timer.as_mut().reset(deadline);
         }
     }
 

@@ -45,6 +45,8 @@ pub struct Reflector {
     open: Open,
     timer: Option<Pin<Box<Sleep>>>,
     started: Instant,
+    /// How many reports there were the last time.
+    n_expected: usize,
 }
 
 /// What is being waited for.
@@ -80,6 +82,7 @@ impl Reflector {
             open: Open::Nothing,
             timer: None,
             started: Instant::now(),
+            n_expected: 0,
         }
     }
 
@@ -102,18 +105,24 @@ impl Reflector {
     }
 
     fn poll_reports(&mut self, cx: &mut Context<'_>) -> Poll<Vec<Report>> {
-        let mut reports = Vec::new();
+        let mut reports = Vec::with_capacity(self.n_expected);
+        // Once for all that is there: reading the clock takes as long as a step.
+        let mut now = self.started.elapsed();
         for _ in 0..BATCH {
             let input = match self.poll_input(cx) {
                 Poll::Ready(input) => input,
                 // What has been heard counts before the clock: whoever calls may have been slow, not the source.
-                Poll::Pending if self.poll_timer(cx).is_ready() => Input::Woken,
+                Poll::Pending if self.poll_timer(cx).is_ready() => {
+                    now = self.started.elapsed();
+                    Input::Woken
+                }
                 Poll::Pending if reports.is_empty() => return Poll::Pending,
-                Poll::Pending => return Poll::Ready(reports),
+                Poll::Pending => break,
             };
-            let action = self.machine.step(input, self.started.elapsed(), &mut reports);
+            let action = self.machine.step(input, now, &mut reports);
             self.act(action);
         }
+        self.n_expected = reports.len();
         if reports.is_empty() {
             // The source is busy with nothing to report: let others have their turn.
             cx.waker().wake_by_ref();

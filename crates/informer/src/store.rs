@@ -12,9 +12,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use skopos_object::{LabelSelector, Object, ObjectKey};
 
+pub(crate) use self::table::Entry;
 pub(crate) use self::{
-    body::{Body, KeyHasher, Packer},
-    content::{Content, Delta},
+    body::{Body, Key, KeyHasher, Packer},
+    content::{Changes, Content, Delta},
     staging::Staging,
 };
 pub use self::{index::Index, table::Snapshot};

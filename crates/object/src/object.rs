@@ -67,7 +67,7 @@ pub enum ObjectError {
 impl Object {
     /// Takes a text over as it is, after checking that it is JSON.
     pub fn parse(bytes: Bytes) -> Result<Self, ObjectError> {
-        let header = Header::of(&bytes, &scan::scan_whole(&bytes)?)?;
+        let header = Header::of(&bytes, &scan::scan_whole(&bytes, ManagedFields::Keep)?)?;
         Ok(Self { bytes, header })
     }
 

@@ -118,3 +118,17 @@ fn completes_or_replaces_the_kind() {
     assert_eq!((object.kind(), object.name()), ("Thing", "a"));
     assert_eq!(missing.read(partial).unwrap().kind(), "PartialObjectMetadata");
 }
+
+#[test]
+fn managed_fields_are_dropped_unread_but_only_once() {
+    let reader = ObjectReader::new(ManagedFields::Drop);
+    let odd = br#"{"metadata":{"managedFields":[{"]":oops,}],"name":"a"}}"#;
+    assert_eq!(reader.read(odd).unwrap().bytes(), r#"{"metadata":{"name":"a"}}"#);
+    assert!(ObjectReader::new(ManagedFields::Keep).read(odd).is_err());
+    for twice in [
+        r#"{"metadata":{"managedFields":[oops],"managedFields":[]}}"#,
+        r#"{"metadata":{"managedFields":[oops]},"metadata":{"managedFields":[]}}"#,
+    ] {
+        assert!(reader.read(twice.as_bytes()).is_err(), "{twice}");
+    }
+}

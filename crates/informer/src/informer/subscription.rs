@@ -12,7 +12,7 @@ use skopos_object::Change;
 use tokio::{sync::watch, time::Instant};
 
 use super::{Informer, pending::Pending};
-use crate::store::{Delta, KeyHasher, Snapshot};
+use crate::store::{Changes, KeyHasher, Snapshot};
 
 /// A change, and how the subscriber came to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,10 +71,7 @@ struct State {
 impl Subscriber {
     pub(super) fn new(hasher: KeyHasher, present: &Snapshot, informer_synced: bool, closed: bool) -> Self {
         let mut pending = Pending::new(hasher);
-        let now = Instant::now();
-        for entry in present.entries() {
-            pending.add_initial(entry.hash, entry.body.clone(), now);
-        }
+        pending.fill(present, Origin::Initial, Instant::now());
         let state = State {
             pending,
             waker: None,
@@ -89,11 +86,14 @@ impl Subscriber {
     }
 
     /// Adds changes, and wakes the subscriber once for all of them.
-    pub(super) fn deliver(&self, deltas: &[Delta], origin: Origin) {
+    pub(super) fn deliver(&self, changes: &Changes, origin: Origin) {
         let now = Instant::now();
         let waker = {
             let mut state = self.lock();
-            for delta in deltas {
+            if let Some(appeared) = &changes.appeared {
+                state.pending.fill(appeared, origin, now);
+            }
+            for delta in &changes.deltas {
                 state.pending.push(delta, origin, now);
             }
             self.note_sync(&state);

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{Origin, Shared, subscription::Subscriber};
 use crate::{
     ListReason, Report, event,
-    store::{Content, Delta, Staging},
+    store::{Body, Changes, Content, Delta, Entry, Staging},
 };
 
 /// What only the one who writes needs.
@@ -89,15 +89,19 @@ impl Shared {
         self.transform(&mut reports);
         let mut writer = self.writer();
         let first = !writer.parts[usize::from(part)].synced;
-        let mut deltas = Vec::new();
+        let mut changes = Changes {
+            appeared: None,
+            deltas: Vec::with_capacity(reports.len()),
+        };
+        let now = Instant::now();
         {
             let mut content = self.store.write();
             for report in reports {
-                writer.take(&self.name, part, report, &mut content, &mut deltas);
+                writer.take(&self.name, part, now, report, &mut content, &mut changes);
             }
         }
         let origin = if first { Origin::Initial } else { Origin::Live };
-        writer.deliver(&deltas, origin);
+        writer.deliver(&changes, origin);
         let synced = writer.parts.iter().all(|part| part.synced);
         if synced && first {
             for subscriber in &writer.subscribers {
@@ -110,32 +114,39 @@ impl Shared {
     /// Forgets a part, because what it followed is no more.
     pub(crate) fn purge(&self) {
         let mut writer = self.writer();
-        let mut deltas = Vec::new();
+        let mut changes = Changes::default();
         {
             let mut content = self.store.write();
             for part in 0..writer.parts.len() {
-                content.purge(part as u16, &mut deltas);
+                content.purge(part as u16, &mut changes.deltas);
             }
         }
         writer.quarantine.kept.clear();
         event::Purged {
             informer: &self.name,
-            objects: deltas.len(),
+            objects: changes.deltas.len(),
         }
         .emit();
-        writer.deliver(&deltas, Origin::Live);
+        writer.deliver(&changes, Origin::Live);
         self.publish_round();
     }
 
     /// Tells every subscriber of every object once more.
     pub(super) fn resync(&self) {
         let writer = self.writer();
-        let objects = self.store.snapshot();
-        let deltas: Vec<_> = objects
-            .entries()
-            .map(|entry| Delta::repeated(entry.body.clone()))
-            .collect();
-        writer.deliver(&deltas, Origin::Resync);
+        let (hasher, objects) = {
+            let content = self.store.read();
+            (content.table.hasher().clone(), content.table.snapshot())
+        };
+        let again = |entry: &Entry| {
+            let hash = hasher.key_of(&entry.body.unpacked()).hash;
+            Delta::repeated(hash, entry.body.clone())
+        };
+        let changes = Changes {
+            appeared: None,
+            deltas: objects.entries().map(again).collect(),
+        };
+        writer.deliver(&changes, Origin::Resync);
     }
 
     /// Runs the transform, once per object, before anything else sees it. Not on what is gone.
@@ -165,12 +176,12 @@ impl Shared {
 }
 
 impl Writer {
-    fn deliver(&self, deltas: &[Delta], origin: Origin) {
-        if deltas.is_empty() {
+    fn deliver(&self, changes: &Changes, origin: Origin) {
+        if changes.is_empty() {
             return;
         }
         for subscriber in &self.subscribers {
-            subscriber.deliver(deltas, origin);
+            subscriber.deliver(changes, origin);
         }
     }
 
@@ -178,10 +189,12 @@ impl Writer {
         &mut self,
         informer: &str,
         part: u16,
+        now: Instant,
         report: Report,
         content: &mut Content,
-        deltas: &mut Vec<Delta>,
+        changes: &mut Changes,
     ) {
+        let deltas = &mut changes.deltas;
         let state = &mut self.parts[usize::from(part)];
         match report {
             Report::Replace { reason } => {
@@ -199,11 +212,11 @@ impl Writer {
                 }
             }
             Report::Replaced { version } => {
-                state.hear();
+                state.heard = Some(now);
                 state.synced = true;
                 state.lost = None;
                 if let Some(staging) = state.staging.take() {
-                    content.replace(staging, deltas);
+                    content.replace(staging, changes);
                 }
                 let objects = content.table.len();
                 event::Listed {
@@ -214,23 +227,26 @@ impl Writer {
                 .emit();
             }
             Report::Applied(object) => {
-                state.hear_event();
+                state.hear_event(now);
                 self.quarantine.release(&object);
                 content.apply(part, object, deltas);
             }
             Report::Deleted(object) => {
-                state.hear_event();
+                state.hear_event(now);
                 self.deleted(object, content, deltas);
             }
-            Report::Malformed { op, object } => self.malformed(informer, part, op, object, content, deltas),
-            Report::Bookmark(_) => state.hear(),
+            Report::Malformed { op, object } => {
+                state.heard = Some(now);
+                self.malformed(informer, part, op, object, content, deltas);
+            }
+            Report::Bookmark(_) => state.heard = Some(now),
             Report::Watching => {
-                state.watching = Some(Instant::now());
+                state.watching = Some(now);
                 state.lost = None;
             }
             Report::Trouble { error, retry_in } => {
                 state.watching = None;
-                state.lost.get_or_insert_with(Instant::now);
+                state.lost.get_or_insert(now);
                 self.n_troubles += 1;
                 event::Trouble {
                     informer,
@@ -263,7 +279,8 @@ impl Writer {
             // What the store has of it, if anything, is older than what could not be read.
             content.delete(last.clone(), deltas);
             if deltas.len() == n_before {
-                deltas.push(Delta::deleted(crate::store::Body::plain(last), true));
+                let hash = content.table.hasher().key_of(&last).hash;
+                deltas.push(Delta::deleted(hash, Body::plain(last), true));
             }
         } else {
             content.delete(last, deltas);
@@ -280,7 +297,6 @@ impl Writer {
         deltas: &mut Vec<Delta>,
     ) {
         let state = &mut self.parts[usize::from(part)];
-        state.hear();
         event::Malformed {
             informer,
             object: &object,
@@ -302,12 +318,8 @@ impl Writer {
 }
 
 impl Part {
-    fn hear(&mut self) {
-        self.heard = Some(Instant::now());
-    }
-
-    fn hear_event(&mut self) {
+    fn hear_event(&mut self, now: Instant) {
         self.n_events += 1;
-        self.hear();
+        self.heard = Some(now);
     }
 }

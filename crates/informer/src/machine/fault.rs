@@ -54,7 +54,7 @@ pub(crate) fn retry_after(error: &ReflectorError) -> Option<Duration> {
 
 /// Whether a version is a number, so that it can be compared with others.
 pub(crate) fn is_comparable(version: &ResourceVersion) -> bool {
-    let digits = version.as_str().as_bytes();
+    let digits = version.as_bytes();
     !digits.is_empty() && digits[0] != b'0' && digits.iter().all(u8::is_ascii_digit)
 }
 

@@ -27,13 +27,32 @@ pub(crate) struct Packed {
     dictionary: Arc<Vec<u8>>,
 }
 
+/// The hashes of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyHash {
+    /// The one that it is found by.
+    pub(crate) place: u64,
+    /// Independent of it, to recognise an object without unpacking.
+    check: u64,
+}
+
 /// An object's key, and its hashes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
-    pub(crate) hash: u64,
-    check: u64,
+    pub(crate) hash: KeyHash,
     namespace: &'a str,
     name: &'a str,
+}
+
+impl<'a> Key<'a> {
+    /// The key of an object whose hashes are known.
+    pub(crate) fn hashed(hash: KeyHash, object: &'a Object) -> Self {
+        Self {
+            hash,
+            namespace: object.namespace(),
+            name: object.name(),
+        }
+    }
 }
 
 /// Hashes keys. Clones hash alike.
@@ -51,9 +70,12 @@ impl KeyHasher {
             name.hash(&mut hasher);
             hasher.finish()
         };
-        Key {
-            hash: hash(&self.place),
+        let hash = KeyHash {
+            place: hash(&self.place),
             check: hash(&self.check),
+        };
+        Key {
+            hash,
             namespace,
             name,
         }
@@ -67,7 +89,7 @@ impl KeyHasher {
         let mut hasher = self.check.build_hasher();
         object.uid().hash(&mut hasher);
         object.api_version().hash(&mut hasher);
-        object.resource_version().as_str().hash(&mut hasher);
+        object.resource_version().hash(&mut hasher);
         hasher.finish()
     }
 }
@@ -92,18 +114,18 @@ impl Body {
         }
     }
 
-    /// The same, unpacked.
-    pub(crate) fn unpacked(&self) -> Self {
+    /// The object, shared if it is not packed.
+    pub(crate) fn unpacked(&self) -> Arc<Object> {
         match self {
-            Self::Plain(_) => self.clone(),
-            Self::Packed(packed) => Self::plain(packed.unpack()),
+            Self::Plain(object) => object.clone(),
+            Self::Packed(packed) => Arc::new(packed.unpack()),
         }
     }
 
     pub(crate) fn is_key(&self, key: &Key<'_>) -> bool {
         match self {
             Self::Plain(object) => object.name() == key.name && object.namespace() == key.namespace,
-            Self::Packed(packed) => packed.check == key.check,
+            Self::Packed(packed) => packed.check == key.hash.check,
         }
     }
 
@@ -177,7 +199,7 @@ impl Packer {
         Body::Packed(Arc::new(Packed {
             text: text.into_boxed_slice(),
             unpacked,
-            check: key.check,
+            check: key.hash.check,
             stamp: hasher.stamp(object),
             dictionary: dictionary.clone(),
         }))

@@ -1,12 +1,14 @@
 //! What a store holds, and how it changes: object and indexes together.
 
+use std::sync::Arc;
+
 use skopos_object::{Object, ObjectKey, Op};
 
 use super::{
-    body::{Body, KeyHasher, Packer, is_same_version},
+    body::{Body, Key, KeyHash, KeyHasher, Packer, is_same_version},
     index::{Built, Index},
     staging::Staging,
-    table::Table,
+    table::{Snapshot, Table},
 };
 use crate::machine::is_older;
 
@@ -16,9 +18,25 @@ pub(crate) struct Content {
     pub(crate) indexes: Vec<Built>,
 }
 
-/// One change of the store. At least one of the states is not compressed.
+/// What happened to the store, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// A content that appeared at once where there was nothing. Not taken apart, because it is large.
+    pub(crate) appeared: Option<Snapshot>,
+    /// What happened after that.
+    pub(crate) deltas: Vec<Delta>,
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.appeared.is_none() && self.deltas.is_empty()
+    }
+}
+
+/// One change of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Delta {
+    pub(crate) hash: KeyHash,
     pub(crate) op: Op,
     pub(crate) old: Option<Body>,
     pub(crate) new: Option<Body>,
@@ -27,8 +45,9 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    fn created(new: Body) -> Self {
+    pub(crate) fn created(hash: KeyHash, new: Body) -> Self {
         Self {
+            hash,
             op: Op::Created,
             old: None,
             new: Some(new),
@@ -36,8 +55,9 @@ impl Delta {
         }
     }
 
-    fn updated(old: Body, new: Body) -> Self {
+    fn updated(hash: KeyHash, old: Body, new: Body) -> Self {
         Self {
+            hash,
             op: Op::Updated,
             old: Some(old),
             new: Some(new),
@@ -45,8 +65,9 @@ impl Delta {
         }
     }
 
-    pub(crate) fn deleted(old: Body, is_final: bool) -> Self {
+    pub(crate) fn deleted(hash: KeyHash, old: Body, is_final: bool) -> Self {
         Self {
+            hash,
             op: Op::Deleted,
             old: Some(old),
             new: None,
@@ -55,8 +76,8 @@ impl Delta {
     }
 
     /// The same object once more.
-    pub(crate) fn repeated(body: Body) -> Self {
-        Self::updated(body.clone(), body)
+    pub(crate) fn repeated(hash: KeyHash, body: Body) -> Self {
+        Self::updated(hash, body.clone(), body)
     }
 }
 
@@ -71,39 +92,50 @@ impl Content {
     /// Takes an object that was created or changed. One that is not newer than what is here is ignored.
     pub(crate) fn apply(&mut self, part: u16, object: Object, deltas: &mut Vec<Delta>) {
         let hasher = self.table.hasher().clone();
-        let key = hasher.key_of(&object);
-        let old = self.table.get(&key).map(|entry| entry.body.unpacked());
-        if let Some(Body::Plain(old)) = &old {
-            let stale = is_older(&object.resource_version(), &old.resource_version());
-            if stale || is_same_version(old, &object) {
-                return;
-            }
+        let new = Arc::new(object);
+        let key = hasher.key_of(&new);
+        let known = self.known(&key);
+        if let Some((_, old)) = &known
+            && is_not_newer(&new, old)
+        {
+            return;
         }
-        self.put(part, old, Body::plain(object), deltas);
+        self.put(part, known, &key, &new, deltas);
     }
 
-    /// Puts `new` in the place of `old`, which is what the table has now.
-    fn put(&mut self, part: u16, old: Option<Body>, new: Body, deltas: &mut Vec<Delta>) {
-        let (hasher, object) = (self.table.hasher().clone(), new.object());
-        let key = hasher.key_of(&object);
-        let (Some(old), Some(place)) = (old, self.table.find(&key)) else {
-            let place = self.table.insert(&key, part, new.clone());
+    /// The object of that key, and its place.
+    fn known(&self, key: &Key<'_>) -> Option<(u32, Arc<Object>)> {
+        let place = self.table.find(key)?;
+        Some((place, self.table.at(place)?.body.unpacked()))
+    }
+
+    /// Puts `new` in the place of what is known.
+    fn put(
+        &mut self,
+        part: u16,
+        known: Option<(u32, Arc<Object>)>,
+        key: &Key<'_>,
+        new: &Arc<Object>,
+        deltas: &mut Vec<Delta>,
+    ) {
+        let (hash, body) = (key.hash, Body::Plain(new.clone()));
+        let Some((place, old)) = known else {
+            let place = self.table.insert(key, part, body.clone());
             for index in &mut self.indexes {
-                index.add(place, &object);
+                index.add(place, new);
             }
-            return deltas.push(Delta::created(new));
+            return deltas.push(Delta::created(hash, body));
         };
-        self.table.replace(place, &key, part, new.clone());
-        let before = old.object();
+        self.table.replace(place, key, part, body.clone());
         for index in &mut self.indexes {
-            index.update(place, &before, &object);
+            index.update(place, &old, new);
         }
         // The same name and another uid is another object: the one before is gone.
-        if before.uid() == object.uid() {
-            deltas.push(Delta::updated(old, new));
+        if old.uid() == new.uid() {
+            deltas.push(Delta::updated(hash, Body::Plain(old), body));
         } else {
-            deltas.push(Delta::deleted(old, false));
-            deltas.push(Delta::created(new));
+            deltas.push(Delta::deleted(hash, Body::Plain(old), false));
+            deltas.push(Delta::created(hash, body));
         }
     }
 
@@ -111,10 +143,8 @@ impl Content {
     pub(crate) fn delete(&mut self, last: Object, deltas: &mut Vec<Delta>) {
         let hasher = self.table.hasher().clone();
         let key = hasher.key_of(&last);
-        let Some(place) = self.table.find(&key) else {
-            return;
-        };
-        let Some(known) = self.table.at(place).map(|entry| entry.body.object()) else {
+        let hash = key.hash;
+        let Some((place, known)) = self.known(&key) else {
             return;
         };
         if is_older(&last.resource_version(), &known.resource_version()) {
@@ -122,8 +152,8 @@ impl Content {
         }
         let is_same = known.uid() == last.uid();
         self.remove(place, &known);
-        let last = if is_same { last } else { known };
-        deltas.push(Delta::deleted(Body::plain(last), is_same));
+        let last = if is_same { Arc::new(last) } else { known };
+        deltas.push(Delta::deleted(hash, Body::Plain(last), is_same));
     }
 
     /// An object is gone, and its last state cannot be read.
@@ -139,8 +169,9 @@ impl Content {
         let Some(known) = self.table.at(place).map(|entry| entry.body.unpacked()) else {
             return;
         };
-        self.remove(place, &known.object());
-        deltas.push(Delta::deleted(known, false));
+        self.remove(place, &known);
+        let hash = self.table.hasher().key_of(&known).hash;
+        deltas.push(Delta::deleted(hash, Body::Plain(known), false));
     }
 
     fn remove(&mut self, place: u32, known: &Object) {
@@ -151,42 +182,35 @@ impl Content {
     }
 
     /// Makes a finished list the content of its part. Deletions come first, then the rest.
-    pub(crate) fn replace(&mut self, staging: Staging, deltas: &mut Vec<Delta>) {
+    pub(crate) fn replace(&mut self, staging: Staging, changes: &mut Changes) {
         let part = staging.part;
-        if self.table.len() == 0 {
-            return self.take_over(staging.fresh, deltas);
+        if self.table.len() == 0 && changes.is_empty() {
+            return self.take_over(staging.fresh, changes);
         }
         let gone: Vec<_> = staging.gone(&self.table).collect();
         for place in gone {
-            self.delete_at(place, deltas);
+            self.delete_at(place, &mut changes.deltas);
         }
+        let hasher = self.table.hasher().clone();
         let (mut replaced, mut others) = (Vec::new(), Vec::new());
         for (_, entry) in staging.fresh.iter() {
             let new = entry.body.unpacked();
-            let object = new.object();
-            let hasher = self.table.hasher().clone();
-            let old = self.table.get(&hasher.key_of(&object));
-            let old = old.map(|old| old.body.unpacked());
-            self.put(part, old, new, &mut others);
+            let key = hasher.key_of(&new);
+            self.put(part, self.known(&key), &key, &new, &mut others);
             // A new uid under an old name gives a deletion, which belongs to the deletions.
             let first = others.len().saturating_sub(2);
             if others.get(first).is_some_and(|delta| delta.op == Op::Deleted) {
                 replaced.push(others.remove(first));
             }
         }
-        deltas.append(&mut replaced);
-        deltas.append(&mut others);
+        changes.deltas.append(&mut replaced);
+        changes.deltas.append(&mut others);
     }
 
     /// The first list, or one after everything went: it becomes the table as it is.
-    fn take_over(&mut self, table: Table, deltas: &mut Vec<Delta>) {
+    fn take_over(&mut self, table: Table, changes: &mut Changes) {
         self.table = table;
-        deltas.reserve_exact(self.table.len());
-        let created = self
-            .table
-            .iter()
-            .map(|(_, entry)| Delta::created(entry.body.clone()));
-        deltas.extend(created);
+        changes.appeared = Some(self.table.snapshot());
         for index in &mut self.indexes {
             fill(index, &self.table);
         }
@@ -210,6 +234,11 @@ impl Content {
         fill(&mut built, &self.table);
         self.indexes.push(built);
     }
+}
+
+/// Whether an object is older than the known one, or the same.
+fn is_not_newer(object: &Object, known: &Object) -> bool {
+    is_older(&object.resource_version(), &known.resource_version()) || is_same_version(known, object)
 }
 
 fn fill(index: &mut Built, table: &Table) {

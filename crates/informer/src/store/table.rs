@@ -70,9 +70,9 @@ impl Table {
     pub(crate) fn find(&self, key: &Key<'_>) -> Option<u32> {
         let is_key = |place: &u32| {
             let entry = entry(&self.pieces, *place);
-            entry.is_some_and(|entry| entry.hash == key.hash && entry.body.is_key(key))
+            entry.is_some_and(|entry| entry.hash == key.hash.place && entry.body.is_key(key))
         };
-        self.places.find(key.hash, is_key).copied()
+        self.places.find(key.hash.place, is_key).copied()
     }
 
     pub(crate) fn get(&self, key: &Key<'_>) -> Option<&Entry> {
@@ -88,7 +88,7 @@ impl Table {
         let body = self.pack(key, body);
         self.size += body.size();
         let place = self.free.pop().unwrap_or_else(|| self.grow());
-        let hash = key.hash;
+        let hash = key.hash.place;
         *self.slot(place) = Some(Entry { hash, part, body });
         let pieces = &self.pieces;
         let rehash = |place: &u32| entry(pieces, *place).map_or(0, |entry| entry.hash);
@@ -101,7 +101,7 @@ impl Table {
     pub(crate) fn replace(&mut self, place: u32, key: &Key<'_>, part: u16, body: Body) {
         let body = self.pack(key, body);
         self.size += body.size();
-        let hash = key.hash;
+        let hash = key.hash.place;
         let old = self.slot(place).replace(Entry { hash, part, body });
         self.size -= old.map_or(0, |old| old.body.size());
     }

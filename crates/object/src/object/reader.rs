@@ -49,6 +49,13 @@ struct Edit {
     by: String,
 }
 
+impl Edit {
+    fn drop(at: Range<usize>) -> Self {
+        let by = String::new();
+        Self { at, by }
+    }
+}
+
 impl ObjectReader {
     /// Keeps or drops managed fields and leaves everything else as it is.
     pub fn new(managed_fields: ManagedFields) -> Self {
@@ -74,32 +81,39 @@ impl ObjectReader {
 
     /// Reads a text that is one object.
     pub fn read(&self, text: &[u8]) -> Result<Object, ObjectError> {
-        self.make(text, &scan_whole(text)?)
+        self.make(text, &scan_whole(text, self.managed_fields)?)
     }
 
     /// Reads the object that a text begins with, and says where it ends. `None` if the text ends before.
     pub fn read_prefix(&self, text: &[u8]) -> Result<Option<(Object, usize)>, ObjectError> {
-        let Some((parts, end)) = scan(text)? else {
+        let Some((parts, end)) = scan(text, self.managed_fields)? else {
             return Ok(None);
         };
         Ok(Some((self.make(&text[..end], &parts)?, end)))
     }
 
     fn make(&self, text: &[u8], parts: &Parts) -> Result<Object, ObjectError> {
-        let edits = self.edits(parts);
-        if edits.iter().any(|edit| !edit.by.is_empty()) {
-            return Object::parse(apply(text, &edits).into());
+        let dropped = match self.managed_fields {
+            ManagedFields::Drop => parts.metadata.managed_fields.clone(),
+            ManagedFields::Keep => None,
+        };
+        let mut edits = self.edits(parts);
+        if !edits.is_empty() {
+            edits.extend(dropped.map(Edit::drop));
+            return Object::parse(apply(text, &mut edits).into());
         }
         // The usual case: the positions that are known only move.
         let mut header = Header::of(text, parts)?;
-        for edit in edits.iter().rev() {
-            header.shift(edit.at.end, edit.at.len());
-        }
-        let bytes = apply(text, &edits).into();
+        let dropped = dropped.unwrap_or(0..0);
+        header.shift(dropped.end, dropped.len());
+        let mut bytes = Vec::with_capacity(text.len() - dropped.len());
+        bytes.extend_from_slice(&text[..dropped.start]);
+        bytes.extend_from_slice(&text[dropped.end..]);
+        let bytes = bytes.into();
         Ok(Object { bytes, header })
     }
 
-    /// What to change, in the order of the text.
+    /// What to change of `apiVersion` and `kind`.
     fn edits(&self, parts: &Parts) -> Vec<Edit> {
         let mut edits = Vec::new();
         match &self.kind {
@@ -110,13 +124,6 @@ impl ObjectReader {
                 kind.complete(parts, &mut edits);
             }
         }
-        if let (ManagedFields::Drop, Some(at)) = (self.managed_fields, &parts.metadata.managed_fields) {
-            edits.push(Edit {
-                at: at.clone(),
-                by: String::new(),
-            });
-        }
-        edits.sort_by_key(|edit| edit.at.start);
         edits
     }
 }
@@ -162,7 +169,8 @@ fn quoted(text: &str) -> Box<str> {
     serde_json::Value::from(text).to_string().into()
 }
 
-fn apply(text: &[u8], edits: &[Edit]) -> Vec<u8> {
+fn apply(text: &[u8], edits: &mut [Edit]) -> Vec<u8> {
+    edits.sort_by_key(|edit| edit.at.start);
     let removed: usize = edits.iter().map(|edit| edit.at.len()).sum();
     let added: usize = edits.iter().map(|edit| edit.by.len()).sum();
     let mut out = Vec::with_capacity(text.len() + added - removed);

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::ObjectError;
+use super::{ManagedFields, ObjectError};
 
 /// Where the parts of an object stand in its text.
 #[derive(Debug, Default)]
@@ -36,8 +36,8 @@ pub(super) struct Metadata {
 }
 
 /// Scans a text that is one object and nothing else.
-pub(super) fn scan_whole(text: &[u8]) -> Result<Parts, ObjectError> {
-    match scan(text)? {
+pub(super) fn scan_whole(text: &[u8], managed_fields: ManagedFields) -> Result<Parts, ObjectError> {
+    match scan(text, managed_fields)? {
         Some((parts, end)) if text[end..].trim_ascii_start().is_empty() => Ok(parts),
         Some((_, end)) => Err(Stop::wrong("trailing characters", end)),
         None => Err(Stop::wrong("the text ends within the object", text.len())),
@@ -45,8 +45,17 @@ pub(super) fn scan_whole(text: &[u8]) -> Result<Parts, ObjectError> {
 }
 
 /// Scans the object that `text` begins with. Gives its parts and where it ends, or nothing if the text ends first.
-pub(super) fn scan(text: &[u8]) -> Result<Option<(Parts, usize)>, ObjectError> {
-    let mut scanner = Scanner { text, at: 0 };
+/// Managed fields that are to be dropped are passed over without a check.
+pub(super) fn scan(
+    text: &[u8],
+    managed_fields: ManagedFields,
+) -> Result<Option<(Parts, usize)>, ObjectError> {
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        managed_fields,
+        has_skimmed: false,
+    };
     let parts = match scanner.object() {
         Ok(parts) => parts,
         Err(Stop::End) => return Ok(None),
@@ -78,6 +87,8 @@ impl Stop {
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
+    managed_fields: ManagedFields,
+    has_skimmed: bool,
 }
 
 impl Scanner<'_> {
@@ -114,9 +125,13 @@ impl Scanner<'_> {
                 // The comma behind it goes; keys stand behind their quote.
                 metadata.managed_fields = Some(unfinished.start..key.start - 1);
             }
-            let value = self.value()?;
+            let name = &self.text[key.clone()];
+            let value = match (name, self.managed_fields) {
+                (b"managedFields", ManagedFields::Drop) => self.skim_once()?,
+                _ => self.value()?,
+            };
             let end = value.end;
-            match &self.text[key.clone()] {
+            match name {
                 b"namespace" => metadata.namespace = Some(value),
                 b"name" => metadata.name = Some(value),
                 b"uid" => metadata.uid = Some(value),
@@ -199,6 +214,38 @@ impl Scanner<'_> {
                 _ => return Err(Stop::Wrong("expected a value")),
             }
             if !self.close(&mut open)? {
+                return Ok(start..self.at);
+            }
+        }
+    }
+
+    /// Only what is dropped may go unchecked, and only one is.
+    fn skim_once(&mut self) -> Result<Range<usize>, Stop> {
+        if std::mem::replace(&mut self.has_skimmed, true) {
+            return Err(Stop::Wrong("managedFields twice"));
+        }
+        self.skim()
+    }
+
+    /// Passes a value by its brackets and strings alone, whatever else is between them.
+    fn skim(&mut self) -> Result<Range<usize>, Stop> {
+        if !matches!(self.peek()?, b'[' | b'{') {
+            return self.value();
+        }
+        let start = self.at;
+        let mut depth = 0usize;
+        loop {
+            match self.text.get(self.at).ok_or(Stop::End)? {
+                b'"' => {
+                    self.string()?;
+                    continue;
+                }
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
                 return Ok(start..self.at);
             }
         }
