@@ -3,6 +3,7 @@
 #![doc = include_str!("docs/queue.md")]
 
 mod config;
+mod intake;
 mod list;
 mod metrics;
 mod moment;

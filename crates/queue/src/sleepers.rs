@@ -52,11 +52,12 @@ impl Sleepers {
         needed
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sleeping.is_empty()
+    }
+
     /// Somebody to wake, if `n_ready` keys or a time to look again (`due`) call for one more worker.
     pub(crate) fn next(&mut self, n_ready: usize, due: Option<Moment>) -> Option<Waker> {
-        if self.sleeping.is_empty() {
-            return None;
-        }
         let unwatched = || due.is_some_and(|due| self.timekeeper.is_none_or(|(_, set)| due < set));
         if n_ready > self.n_woken || (self.n_woken == 0 && unwatched()) {
             let (_, waker) = self.sleeping.pop_front()?;

@@ -5,50 +5,66 @@ use std::future::Future;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::task::coop;
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::moment::Moment;
 use crate::queue::Queue;
 use crate::sleepers::Ticket;
 use crate::state::Taken;
 use crate::work::Work;
 
+/// How long a worker stays away that finds others busy at the queue.
+const REST: Duration = Duration::from_millis(1);
+
 /// The future of [`Queue::take`].
 #[must_use = "futures do nothing unless awaited"]
 pub struct Take<K: Clone + Eq + Hash> {
-    queue: Queue<K>,
+    /// Goes with the work that is found.
+    queue: Option<Queue<K>>,
     /// Held while asleep, or woken and not polled since.
     ticket: Option<Ticket>,
-    /// Set by the one sleeper that watches the clock for all.
+    /// Set by the one sleeper that watches the clock for all, and by those who stay away for a moment.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<K: Clone + Eq + Hash> Take<K> {
     pub(crate) fn new(queue: Queue<K>) -> Self {
         Self {
-            queue,
+            queue: Some(queue),
             ticket: None,
             timer: None,
         }
     }
 
-    /// Takes a key, or lies down to sleep; then tells until when to sleep at most.
+    /// Takes a key, or lies down to sleep with a timer where one is needed.
     fn look(&mut self, cx: &Context<'_>) -> Poll<Option<Work<K>>> {
-        let now = self.queue.now();
-        let mut inner = self.queue.lock();
+        let queue = self.queue.take().expect("not polled again: it was ready");
+        let Some(mut inner) = queue.lock_soon() else {
+            // Keys go faster than they can change hands between cores: they do with fewer workers.
+            self.set_timer(Some(Instant::now() + REST));
+            self.queue = Some(queue);
+            return Poll::Pending;
+        };
         if let Some(ticket) = self.ticket.take() {
             inner.sleepers.rise(ticket);
         }
-        match inner.state.take(now) {
+        let now = queue.time(&mut inner);
+        let mut taken = inner.state.take(now);
+        if let Taken::Nothing(_) = taken
+            && queue.hear(&mut inner, true)
+        {
+            taken = inner.state.take(now);
+        }
+        match taken {
             Taken::Key(handed) => {
                 let waker = inner.next_sleeper(now);
                 drop(inner);
                 if let Some(waker) = waker {
                     waker.wake();
                 }
-                Poll::Ready(Some(Work::new(self.queue.clone(), handed)))
+                Poll::Ready(Some(Work::new(queue, handed)))
             }
             Taken::Closed => Poll::Ready(None),
             Taken::Nothing(due) => {
@@ -56,18 +72,18 @@ impl<K: Clone + Eq + Hash> Take<K> {
                 self.ticket = Some(ticket);
                 let due = due.filter(|due| inner.sleepers.keeps_time(ticket, *due));
                 drop(inner);
-                self.set_timer(due);
+                self.set_timer(due.map(|due| queue.time_of(due)));
+                self.queue = Some(queue);
                 Poll::Pending
             }
         }
     }
 
-    fn set_timer(&mut self, due: Option<Moment>) {
+    fn set_timer(&mut self, due: Option<Instant>) {
         let Some(due) = due else {
             self.timer = None;
             return;
         };
-        let due = self.queue.time_of(due);
         match &mut self.timer {
             Some(timer) => timer.as_mut().reset(due),
             None => self.timer = Some(Box::pin(sleep_until(due))),
@@ -98,12 +114,12 @@ impl<K: Clone + Eq + Hash> Unpin for Take<K> {}
 
 impl<K: Clone + Eq + Hash> Drop for Take<K> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else {
+        let (Some(ticket), Some(queue)) = (self.ticket.take(), &self.queue) else {
             return;
         };
         // This one may have been woken, or have watched the clock: somebody else has to.
-        let now = self.queue.now();
-        let mut inner = self.queue.lock();
+        let mut inner = queue.lock();
+        let now = queue.time(&mut inner);
         inner.sleepers.rise(ticket);
         let waker = inner.next_sleeper(now);
         drop(inner);

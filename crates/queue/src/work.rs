@@ -55,8 +55,9 @@ impl<K: Clone + Eq + Hash> Work<K> {
         self.handed.priority
     }
 
-    /// How long it was ready before it was handed out.
-    pub fn waited(&self) -> Duration {
+    /// How long it was ready before it was handed out, in a queue that keeps times:
+    /// see [`Queue::observe`].
+    pub fn waited(&self) -> Option<Duration> {
         self.handed.waited
     }
 

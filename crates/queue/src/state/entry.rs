@@ -16,10 +16,8 @@ pub(crate) struct Entry<K> {
     pub(crate) hash: u64,
     pub(crate) place: Place,
     pub(crate) phase: Phase,
-    /// In the line of its tenant when ready, among the running or the dead when it is one of those.
+    /// In the line of its tenant when ready, among the dead when it is one of those.
     pub(crate) links: Links,
-    /// Since when it is ready or running.
-    pub(crate) since: Moment,
     /// What was asked for and not begun: of a waiting key, or of a running one for afterwards.
     pub(crate) wish: Wish,
     pub(crate) failures: Option<Box<Failures>>,
@@ -38,9 +36,12 @@ impl<K> Arena for Slab<Entry<K>> {
 pub(crate) enum Phase {
     /// Between two phases; no entry rests here.
     Settling,
+    /// Until then.
     Waiting(Moment),
-    Ready,
-    Running,
+    /// Since then.
+    Ready(Moment),
+    /// Since then.
+    Running(Moment),
     Dead,
 }
 

@@ -31,6 +31,8 @@ impl<K: Clone + Eq> State<K> {
         error.truncate(error.floor_char_boundary(MAX_ERROR));
         let entry = &mut self.entries[id as usize];
         let scheduled = !entry.ahead_of_retry;
+        let known = entry.failures.is_some();
+        self.n_failing += usize::from(!known);
         let failures = entry.failures.get_or_insert_with(|| {
             Box::new(Failures {
                 attempts: 0,
@@ -97,9 +99,8 @@ impl<K: Clone + Eq> State<K> {
             return false;
         }
         self.exhume(id);
-        let entry = &mut self.entries[id as usize];
-        entry.failures = None;
-        entry.wish.want(now, Priority::High);
+        self.absolve(id);
+        self.entries[id as usize].wish.want(now, Priority::High);
         self.settle(id, now);
         true
     }
@@ -118,10 +119,10 @@ impl<K: Clone + Eq> State<K> {
         let Some(id) = self.find(hash, key) else {
             return;
         };
-        let entry = &mut self.entries[id as usize];
-        if entry.failures.take().is_none() {
+        if !self.absolve(id) {
             return;
         }
+        let entry = &mut self.entries[id as usize];
         match entry.phase {
             Phase::Waiting(_) => {
                 // A retry that was due some time is not lost, it is not late any more.
@@ -132,8 +133,15 @@ impl<K: Clone + Eq> State<K> {
                 self.exhume(id);
                 self.remove(id);
             }
-            Phase::Ready | Phase::Running | Phase::Settling => {}
+            Phase::Ready(_) | Phase::Running(_) | Phase::Settling => {}
         }
+    }
+
+    /// Forgets the failures of a key; whether there were any.
+    pub(super) fn absolve(&mut self, id: u32) -> bool {
+        let had = self.entries[id as usize].failures.take().is_some();
+        self.n_failing -= usize::from(had);
+        had
     }
 
     fn find_dead(&self, hash: u64, key: &K) -> Option<u32> {

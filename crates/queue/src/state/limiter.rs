@@ -21,7 +21,7 @@ impl Limiter {
             per_second: limit.per_second.max(0.001),
             burst,
             tokens: burst,
-            counted_at: Moment::default(),
+            counted_at: Moment::BEGINNING,
         }
     }
 

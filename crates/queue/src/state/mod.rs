@@ -47,10 +47,12 @@ pub(crate) struct State<K> {
     ready: Ready,
     /// The waiting keys, the earliest first.
     timers: BTreeSet<(Moment, u32)>,
-    running: List,
-    n_running: usize,
+    /// As many as there are workers, so searching it is cheap.
+    running: Vec<u32>,
     dead: List,
     n_dead: usize,
+    /// Entries that have failed and not succeeded since.
+    n_failing: usize,
     limiter: Option<Limiter>,
     random: fastrand::Rng,
     closed: Option<Leftovers>,
@@ -74,7 +76,8 @@ pub(crate) struct Handed<K> {
     pub(crate) key: K,
     pub(crate) priority: Priority,
     pub(crate) failed_attempts: u32,
-    pub(crate) waited: Duration,
+    /// Only known when the times are kept.
+    pub(crate) waited: Option<Duration>,
 }
 
 impl<K: Clone + Eq> State<K> {
@@ -84,10 +87,10 @@ impl<K: Clone + Eq> State<K> {
             index: HashTable::new(),
             ready: Ready::new(config.patience),
             timers: BTreeSet::new(),
-            running: List::default(),
-            n_running: 0,
+            running: Vec::new(),
             dead: List::default(),
             n_dead: 0,
+            n_failing: 0,
             limiter: config.rate_limit.map(Limiter::new),
             random: config
                 .seed
@@ -108,20 +111,22 @@ impl<K: Clone + Eq> State<K> {
             Some(id) => id,
             None => self.insert(key, hash, options.priority),
         };
-        match self.entries[id as usize].phase {
-            Phase::Ready => {
+        let entry = &self.entries[id as usize];
+        let phase = entry.phase;
+        match phase {
+            Phase::Ready(_) => {
                 self.stats.coalesced += 1;
                 self.raise(id, options.priority);
                 return true;
             }
-            Phase::Running | Phase::Waiting(_) if self.entries[id as usize].wish.due().is_some() => {
+            Phase::Running(_) | Phase::Waiting(_) if entry.wish.due().is_some() => {
                 self.stats.coalesced += 1;
             }
             _ => self.stats.adds += 1,
         }
         self.wish(id, options, now);
-        match self.entries[id as usize].phase {
-            Phase::Running => {}
+        match phase {
+            Phase::Running(_) => {}
             Phase::Dead => self.revive(id, now),
             _ => self.settle(id, now),
         }
@@ -134,7 +139,7 @@ impl<K: Clone + Eq> State<K> {
         if self.ready.is_empty() {
             return match self.closed {
                 // A running key may become ready once more.
-                Some(_) if self.n_running == 0 => Taken::Closed,
+                Some(_) if self.running.is_empty() => Taken::Closed,
                 Some(Leftovers::LetGo) => Taken::Closed,
                 _ => Taken::Nothing(self.next_timer()),
             };
@@ -155,20 +160,25 @@ impl<K: Clone + Eq> State<K> {
 
     /// A worker is through with the key in slot `id`.
     pub(crate) fn finish(&mut self, id: u32, outcome: Outcome, now: Moment) {
+        if let Some(at) = self.running.iter().position(|other| *other == id) {
+            self.running.swap_remove(at);
+        }
         let entry = &mut self.entries[id as usize];
-        if let Some(times) = &mut self.stats.times {
-            times.worked.record(now.since(entry.since));
+        if let (Some(times), Phase::Running(since)) = (&mut self.stats.times, entry.phase) {
+            times.worked.record(now.since(since));
         }
         entry.phase = Phase::Settling;
-        let again = entry.place.priority.min(Priority::Normal);
-        self.running.remove(&mut self.entries, id);
-        self.n_running -= 1;
-        let entry = &mut self.entries[id as usize];
         match outcome {
-            Outcome::Done => entry.failures = None,
+            Outcome::Done => {
+                self.absolve(id);
+            }
             Outcome::RequeueAfter(delay) => {
-                entry.failures = None;
-                entry.wish.want(now.after(delay), again);
+                let again = entry.place.priority.min(Priority::Normal);
+                // One that always asks for another run at once would keep a closed queue from draining.
+                if self.closed.is_none() {
+                    entry.wish.want(now.after(delay), again);
+                }
+                self.absolve(id);
             }
             Outcome::Failed(error) => {
                 let exhausted = self.fail(id, error, now);
@@ -185,6 +195,15 @@ impl<K: Clone + Eq> State<K> {
             }
         }
         self.settle(id, now);
+    }
+
+    /// Whether the time plays a part in what comes next. If not, any time will do that is not before the last.
+    pub(crate) fn is_timed(&self) -> bool {
+        !self.timers.is_empty()
+            || self.n_failing > 0
+            || self.stats.times.is_some()
+            || self.limiter.is_some()
+            || self.config.debounce.is_some()
     }
 
     /// Makes ready what has become due.
@@ -209,11 +228,11 @@ impl<K: Clone + Eq> State<K> {
 
     /// How many keys may be handed out now, the rate limit aside.
     pub(crate) fn n_ready(&self) -> usize {
-        Priority::ALL.iter().map(|level| self.ready.len(*level)).sum()
+        self.ready.n_keys()
     }
 
     pub(crate) fn n_running(&self) -> usize {
-        self.n_running
+        self.running.len()
     }
 
     pub(crate) fn n_waiting(&self) -> usize {
@@ -243,7 +262,7 @@ impl<K: Clone + Eq> State<K> {
 
     /// Whether nothing runs and nothing will be handed out.
     pub(crate) fn is_drained(&self) -> bool {
-        self.closed.is_some() && self.n_running == 0 && self.ready.is_empty()
+        self.closed.is_some() && self.running.is_empty() && self.ready.is_empty()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -251,28 +270,37 @@ impl<K: Clone + Eq> State<K> {
     }
 
     /// Starts to keep the times that metrics show.
-    pub(crate) fn observe(&mut self) {
-        self.stats.times.get_or_insert_default();
+    pub(crate) fn observe(&mut self, now: Moment) {
+        if self.stats.times.is_some() {
+            return;
+        }
+        self.stats.times = Some(Box::default());
+        // Until now nobody may have looked at the clock when these came.
+        for (_, entry) in &mut self.entries {
+            if let Phase::Ready(since) | Phase::Running(since) = &mut entry.phase {
+                *since = now;
+            }
+        }
     }
 
     pub(crate) fn count_abandoned(&mut self) {
         self.stats.abandoned += 1;
     }
 
-    pub(crate) fn snapshot(&mut self, now: Moment) -> Snapshot {
-        let running = self.running.items(&mut self.entries);
-        let run_times = running
-            .iter()
-            .map(|id| now.since(self.entries[*id as usize].since));
+    pub(crate) fn snapshot(&self, now: Moment) -> Snapshot {
+        let age = |id: u32| match self.entries[id as usize].phase {
+            Phase::Ready(since) | Phase::Running(since) => now.since(since),
+            _ => Duration::ZERO,
+        };
+        let run_times = self.running.iter().map(|id| age(*id));
         let longest_running = run_times.clone().max().unwrap_or_default();
-        let ready = self.ready.firsts();
-        let waits = ready.map(|id| now.since(self.entries[id as usize].since));
+        let waits = self.ready.firsts().map(age);
         Snapshot {
             name: self.config.name.clone(),
             stats: self.stats.clone(),
             depth: Priority::ALL.map(|level| self.ready.len(level)),
             delayed: self.timers.len(),
-            running: self.n_running,
+            running: self.running.len(),
             dead_letters: self.n_dead,
             tenants: self.ready.n_tenants(),
             oldest: waits.max().unwrap_or_default(),
@@ -299,7 +327,6 @@ impl<K: Clone + Eq> State<K> {
             place: Place { tenant, priority },
             phase: Phase::Settling,
             links: Default::default(),
-            since: Moment::default(),
             wish: Wish::default(),
             failures: None,
             ahead_of_retry: false,
@@ -317,6 +344,7 @@ impl<K: Clone + Eq> State<K> {
             slot.remove();
         }
         self.ready.leave(entry.place.tenant);
+        self.n_failing -= usize::from(entry.failures.is_some());
         entry
     }
 
@@ -358,8 +386,7 @@ impl<K: Clone + Eq> State<K> {
         let wish = std::mem::take(&mut entry.wish);
         let retry = entry.place.priority.min(Priority::Normal);
         entry.place.priority = wish.priority().unwrap_or(retry);
-        entry.phase = Phase::Ready;
-        entry.since = now;
+        entry.phase = Phase::Ready(now);
         let place = entry.place;
         if self.closed == Some(Leftovers::LetGo) {
             entry.phase = Phase::Settling;
@@ -382,16 +409,15 @@ impl<K: Clone + Eq> State<K> {
     }
 
     fn hand_out(&mut self, id: u32, now: Moment) -> Handed<K> {
-        self.running.push_back(&mut self.entries, id);
-        self.n_running += 1;
+        self.running.push(id);
         self.stats.handed_out += 1;
         let entry = &mut self.entries[id as usize];
-        let waited = now.since(entry.since);
-        if let Some(times) = &mut self.stats.times {
-            times.handed_out(self.ready.tenant_name(entry.place.tenant), waited);
+        let mut waited = None;
+        if let (Some(times), Phase::Ready(since)) = (&mut self.stats.times, entry.phase) {
+            times.handed_out(self.ready.tenant_name(entry.place.tenant), now.since(since));
+            waited = Some(now.since(since));
         }
-        entry.phase = Phase::Running;
-        entry.since = now;
+        entry.phase = Phase::Running(now);
         let failures = entry.failures.as_deref();
         entry.ahead_of_retry =
             failures.is_some_and(|failures| failures.retry_at != Moment::NEVER && now < failures.retry_at);

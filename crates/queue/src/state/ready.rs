@@ -5,9 +5,9 @@
 //! initial list drains slowly, lift all of it above the changes that came later; a share of the turns keeps
 //! both moving at any speed.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
 use crate::config::Priority;
@@ -19,9 +19,11 @@ const LEVELS: usize = Priority::ALL.len();
 #[derive(Debug)]
 pub(crate) struct Ready {
     levels: [Level; LEVELS],
+    /// In all levels.
+    n_keys: usize,
     tenants: Slab<Tenant>,
     names: HashTable<u32>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     patience: u32,
 }
 
@@ -66,9 +68,10 @@ impl Ready {
     pub(crate) fn new(patience: u32) -> Self {
         Self {
             levels: Default::default(),
+            n_keys: 0,
             tenants: Slab::new(),
             names: HashTable::new(),
-            hasher: RandomState::new(),
+            hasher: DefaultHashBuilder::default(),
             patience,
         }
     }
@@ -121,8 +124,12 @@ impl Ready {
         self.levels[priority.index()].n_keys
     }
 
+    pub(crate) fn n_keys(&self) -> usize {
+        self.n_keys
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.levels.iter().all(|level| level.n_keys == 0)
+        self.n_keys == 0
     }
 
     /// The first key of every line: the longest waiting of each.
@@ -139,6 +146,7 @@ impl Ready {
             level.passed_over = 0;
         }
         level.n_keys += 1;
+        self.n_keys += 1;
         let line = &mut self.tenants[place.tenant as usize].lines[at];
         let was_empty = line.is_empty();
         line.push_back(entries, id);
@@ -156,6 +164,7 @@ impl Ready {
         let at = place.priority.index();
         let level = &mut self.levels[at];
         level.n_keys -= 1;
+        self.n_keys -= 1;
         let line = &mut self.tenants[place.tenant as usize].lines[at];
         line.remove(entries, id);
         if line.is_empty() {
@@ -183,6 +192,7 @@ impl Ready {
         let id = line.first()?;
         line.remove(entries, id);
         level.n_keys -= 1;
+        self.n_keys -= 1;
         let more = !line.is_empty();
         let mut ring = Ring {
             tenants: &mut self.tenants,

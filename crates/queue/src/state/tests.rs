@@ -1,6 +1,8 @@
 //! The state machine alone: single behaviours, and random histories against a model.
 
 mod behaviour;
+mod debounce;
+mod histories;
 mod model;
 
 use std::time::Duration;

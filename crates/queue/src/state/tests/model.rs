@@ -2,10 +2,10 @@
 //!
 //! Prints its seed; `SEED=n` replays it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Bench, config, tenant};
-use crate::config::{Config, Priority};
+use crate::config::Priority;
 use crate::work::Outcome;
 
 /// Keys without failures and delays: what must be ready, in which order.
@@ -60,7 +60,7 @@ impl Model {
     }
 }
 
-fn seeds(n: u64) -> Vec<u64> {
+pub(super) fn seeds(n: u64) -> Vec<u64> {
     match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => vec![seed],
         None => (0..n).collect(),
@@ -68,7 +68,7 @@ fn seeds(n: u64) -> Vec<u64> {
 }
 
 /// Names the seed when a test fails.
-struct Named(u64);
+pub(super) struct Named(pub(super) u64);
 
 impl Drop for Named {
     #[expect(clippy::print_stderr, reason = "tells how to replay a failure")]
@@ -108,71 +108,5 @@ fn random_adds_and_takes_agree_with_the_model() {
             assert_eq!(bench.state.n_ready(), model.n_ready());
             assert_eq!(bench.state.n_running(), model.running.len());
         }
-    }
-}
-
-/// With every outcome and delay mixed in: a key added after its last run began is always run again or dead.
-#[test]
-fn no_added_key_is_lost_whatever_the_outcomes() {
-    for seed in seeds(1_000) {
-        let _named = Named(seed);
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut bench = Bench::new(Config {
-            max_attempts: Some(3),
-            max_dead_letters: 4,
-            seed: Some(seed),
-            ..config()
-        });
-        let (mut owed, mut running) = (BTreeSet::new(), BTreeMap::new());
-        for _ in 0..300 {
-            match random.u32(0..6) {
-                0 | 1 => {
-                    let key = random.u32(0..12);
-                    let after = random.bool().then(|| random.u64(0..2_000));
-                    bench.add_as(key, Priority::ALL[random.usize(0..3)], after);
-                    owed.insert(key);
-                }
-                2 | 3 => {
-                    if let Some((key, id)) = bench.take() {
-                        assert!(running.insert(key, id).is_none(), "{key} twice at once");
-                        owed.remove(&key);
-                    }
-                }
-                4 => {
-                    let all: Vec<_> = running.clone().into_iter().collect();
-                    if let Some((key, id)) = random.choice(all) {
-                        running.remove(&key);
-                        bench.finish(id, outcome(&mut random));
-                    }
-                }
-                _ => bench.pass(random.u64(0..1_500)),
-            }
-        }
-        for id in running.into_values() {
-            bench.finish(id, Outcome::Done);
-        }
-        while bench.state.n_ready() + bench.state.n_waiting() > 0 {
-            while let Some((key, id)) = bench.take() {
-                owed.remove(&key);
-                bench.finish(id, Outcome::Done);
-            }
-            bench.pass(10_000);
-        }
-        assert_eq!(owed, BTreeSet::new(), "lost");
-        let now = bench.moment();
-        assert_eq!(
-            bench.state.entries.len(),
-            bench.state.dead_letters(now).len(),
-            "leaked"
-        );
-    }
-}
-
-fn outcome(random: &mut fastrand::Rng) -> Outcome {
-    match random.u32(0..5) {
-        0 | 1 => Outcome::Done,
-        2 => Outcome::RequeueAfter(std::time::Duration::from_millis(random.u64(0..100))),
-        3 => Outcome::Failed("broken".to_owned()),
-        _ => Outcome::Terminal("never".to_owned()),
     }
 }

@@ -1,0 +1,74 @@
+//! What was told to the queue since a worker last looked.
+//!
+//! Producers and workers that are through with a key would wait for each other and for those that look for
+//! a key, if all changed the state at once. So they leave word here, and whoever looks next applies all of
+//! it, in order. While a worker sleeps, or once the queue is closed, nobody may come to look: then the
+//! teller looks itself.
+
+use crate::config::AddOptions;
+use crate::moment::Moment;
+use crate::state::State;
+use crate::work::Outcome;
+
+/// More than this is applied by the one who tells, so that memory depends on the number of keys only.
+const MAX_NEWS: usize = 256;
+
+/// News in the order they were told.
+#[derive(Debug)]
+pub(crate) struct Intake<K> {
+    news: Vec<News<K>>,
+    /// Whether nobody may come to look.
+    urgent: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct News<K> {
+    pub(crate) what: What<K>,
+    /// When it was told, where that matters.
+    pub(crate) at: Option<Moment>,
+}
+
+#[derive(Debug)]
+pub(crate) enum What<K> {
+    Added { key: K, hash: u64, options: AddOptions },
+    Finished { id: u32, outcome: Outcome },
+}
+
+impl<K> Default for Intake<K> {
+    fn default() -> Self {
+        Self {
+            news: Vec::new(),
+            urgent: false,
+        }
+    }
+}
+
+impl<K> Intake<K> {
+    /// Keeps news for whoever looks next; gives it back if it has to be applied at once.
+    pub(crate) fn keep(&mut self, news: News<K>) -> Option<News<K>> {
+        if self.urgent || self.news.len() >= MAX_NEWS {
+            return Some(news);
+        }
+        self.news.push(news);
+        None
+    }
+
+    /// Exchanges what was told for an empty list, and says whether the next news are urgent.
+    pub(crate) fn swap(&mut self, empty: &mut Vec<News<K>>, urgent: bool) {
+        std::mem::swap(&mut self.news, empty);
+        self.urgent = urgent;
+    }
+}
+
+impl<K: Clone + Eq> News<K> {
+    /// Changes the state; false if the queue takes no more keys.
+    pub(crate) fn apply(self, state: &mut State<K>, now: Moment) -> bool {
+        match self.what {
+            What::Added { key, hash, options } => state.add(key, hash, options, now),
+            What::Finished { id, outcome } => {
+                state.finish(id, outcome, now);
+                true
+            }
+        }
+    }
+}
