@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 use skopos_object::{Object, ObjectKey, Op};
 
-use super::{Compression, Delta, Index, IndexReader, Snapshot, Staging, Store};
+use super::{Changes, Compression, Delta, Index, IndexReader, Snapshot, Staging, Store};
 
 type Model = BTreeMap<ObjectKey, Object>;
 
@@ -137,7 +137,14 @@ impl Life {
             .retain(|key, _| key.namespace != PARTS[usize::from(part)]);
         self.model.extend(listed);
         self.change(|store, deltas| {
-            store.write().replace(staging, deltas);
+            let mut changes = Changes::default();
+            store.write().replace(staging, &mut changes);
+            let hasher = store.read().table.hasher().clone();
+            for entry in changes.appeared.iter().flat_map(Snapshot::entries) {
+                let hash = hasher.key_of(&entry.body.unpacked()).hash;
+                deltas.push(Delta::created(hash, entry.body.clone()));
+            }
+            deltas.append(&mut changes.deltas);
             let is_deletion = |delta: &Delta| delta.op == Op::Deleted;
             let n_first = deltas.iter().take_while(|delta| is_deletion(delta)).count();
             let n_deletions = deltas.iter().filter(|delta| is_deletion(delta)).count();
