@@ -43,4 +43,6 @@ mod guides {
     struct FromKubeRs;
     #[doc = include_str!("../../../docs/guide/metrics.md")]
     struct Metrics;
+    #[doc = include_str!("../../../docs/guide/queue.md")]
+    struct TheQueue;
 }
