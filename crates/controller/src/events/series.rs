@@ -272,3 +272,93 @@ impl Allowance {
         now.duration_since(self.since).as_secs_f64() / config.refill_per_object.as_secs_f64()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::occurrence::EventKind;
+    use super::*;
+    use skopos_testkit::seeds;
+
+    /// What a server was told in one run, and what was not told.
+    #[derive(Default)]
+    struct Told {
+        /// Occurrences by event.
+        counts: BTreeMap<String, u64>,
+        lost: u64,
+    }
+
+    impl Told {
+        fn hear(&mut self, book: &mut Book, write: &Write, outcome: Outcome, now: Instant) {
+            if outcome == Outcome::Written {
+                let is_new = write.first.is_some();
+                let count = if is_new { 1 } else { write.count };
+                let before = self.counts.insert(write.name.clone(), count);
+                assert_eq!(before.is_none(), is_new, "created once, then patched");
+                assert!(
+                    before.is_none_or(|before| before < count),
+                    "nothing is told twice"
+                );
+            }
+            self.lost += book.done(write, outcome, now);
+        }
+    }
+
+    fn occurrence(rng: &mut fastrand::Rng) -> Occurrence {
+        let regarding = Regarding {
+            name: format!("widget-{}", rng.u8(..6)),
+            ..Regarding::default()
+        };
+        let key = Key {
+            regarding,
+            kind: EventKind::Normal,
+            reason: format!("Reason{}", rng.u8(..4)),
+            action: String::new(),
+        };
+        Occurrence::new(key, "", Timestamp::UNIX_EPOCH)
+    }
+
+    /// Every occurrence that was kept is told in the end, or counted as lost, and never more are told.
+    #[test]
+    fn tells_of_every_occurrence_that_it_kept() {
+        for seed in seeds(200) {
+            let (mut rng, mut now) = (fastrand::Rng::with_seed(seed), Instant::now());
+            let config = EventsConfig {
+                max_series: 8,
+                burst_per_object: 4,
+                ..EventsConfig::new("c", "i")
+            };
+            let (mut book, mut told, mut kept) = (Book::new(config, now), Told::default(), 0);
+            let mut writing = None;
+            for n in 0..2000 {
+                let longest = if rng.u8(..50) == 0 { 600_000 } else { 3000 };
+                now += Duration::from_millis(rng.u64(..longest));
+                if rng.bool() && book.record(occurrence(&mut rng), n, now) == Recorded::Kept {
+                    kept += 1;
+                }
+                writing = match writing {
+                    Some(write) if rng.bool() => {
+                        let outcome = [
+                            Outcome::Written,
+                            Outcome::Written,
+                            Outcome::Failed,
+                            Outcome::Hopeless,
+                        ];
+                        told.hear(&mut book, &write, outcome[rng.usize(..4)], now);
+                        None
+                    }
+                    None => book.next(now, false),
+                    busy => busy,
+                };
+                assert!(
+                    book.series.len() <= 8 && book.allowances.len() <= 8,
+                    "SEED={seed}"
+                );
+            }
+            while let Some(write) = writing.take().or_else(|| book.next(now, true)) {
+                told.hear(&mut book, &write, Outcome::Written, now);
+            }
+            let all = told.counts.values().sum::<u64>() + told.lost;
+            assert_eq!((all, book.n_unwritten()), (kept, 0), "SEED={seed}");
+        }
+    }
+}

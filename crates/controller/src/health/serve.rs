@@ -25,8 +25,8 @@ const MAX_CONNECTIONS: usize = 64;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much a head may take.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// How long a connection may last; scrapers come back.
-const MAX_AGE: Duration = Duration::from_secs(600);
+/// How long a connection may last, also one whose peer does not read; scrapers come back.
+const MAX_AGE: Duration = Duration::from_secs(60);
 /// How long answers under way may take at the end.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// After the kernel refused to accept, for example because there are too many open files.
