@@ -109,7 +109,8 @@ impl Writer {
             "spec": self.shape.value(&mut self.dice),
         });
         if self.dice.one_in(2) {
-            object["metadata"]["labels"] = json!({"app": self.dice.pick(&["x", "z"])});
+            // One that stays: see `last-label` in docs/compatibility.md.
+            object["metadata"]["labels"] = json!({"app": self.dice.pick(&["x", "z"]), "base": "y"});
         }
         object
     }
@@ -225,7 +226,11 @@ impl Writer {
                 |_| {},
             );
         }
-        let replicas = *self.dice.pick(&[0, 3, 7, -1]);
+        // Never what is there already: such a write changes the time of an entry if a second has passed.
+        let replicas = match self.dice.below(4) {
+            0 => json!(-1),
+            _ => json!(10 + self.requests.len()),
+        };
         let send = format!("PATCH $api/things/{name}/scale?fieldManager=scaler");
         self.push(&format!("scale {name}"), send, |step| {
             step.body = Some(json!({"spec": {"replicas": replicas}}));
@@ -269,7 +274,7 @@ impl Writer {
     fn get(&mut self, name: &str) {
         let query = *self.dice.pick(&["", "?resourceVersion=0", "/status"]);
         self.push(
-            &format!("get {name}"),
+            &format!("{}get {name}", cached(query)),
             format!("GET $api/things/{name}{query}"),
             |_| {},
         );
@@ -287,7 +292,16 @@ impl Writer {
             "resourceVersion=$start&resourceVersionMatch=NotOlderThan",
         ];
         let query = *self.dice.pick(&queries);
-        self.push("list", format!("GET $api/things?{query}"), |_| {});
+        let what = format!("{}list", cached(query));
+        self.push(&what, format!("GET $api/things?{query}"), |_| {});
+    }
+}
+
+/// Marks what kube-apiserver may answer from a cache that is behind; a busy one is.
+fn cached(query: &str) -> &'static str {
+    match query.contains("resourceVersion=0") || query.contains("NotOlderThan") {
+        true => "cached ",
+        false => "",
     }
 }
 
