@@ -102,7 +102,7 @@ pub(crate) async fn run(args: &Args, objects: usize, clients: usize) -> anyhow::
     };
     if has(Measure::Sync) {
         let (_server, kubeconfig) = filled(args, home.path(), objects, clients, &mut figures).await?;
-        figures.sync = sync(args, &subjects, &kubeconfig, objects)?;
+        figures.sync = sync(args.rounds, &subjects, &kubeconfig, objects)?;
     }
     if has(Measure::Events) {
         let (_server, kubeconfig) = replay(home.path(), CHANGING, true, args.block)?;
@@ -111,7 +111,8 @@ pub(crate) async fn run(args: &Args, objects: usize, clients: usize) -> anyhow::
     if has(Measure::Growth) {
         for &size in &args.growth {
             let (_server, kubeconfig) = replay(home.path(), size, false, args.block)?;
-            let measured = sync(args, &subjects[..1], &kubeconfig, size)?;
+            // Once: what counts is how the sizes compare, not how they compare with others.
+            let measured = sync(1, &subjects[..1], &kubeconfig, size)?;
             figures
                 .growth
                 .extend(measured.into_iter().map(|(_, sync)| (size, sync)));
@@ -230,14 +231,14 @@ fn replay(home: &Path, objects: usize, events: bool, block: usize) -> anyhow::Re
 }
 
 fn sync(
-    args: &Args,
+    rounds: usize,
     subjects: &[Subject],
     kubeconfig: &Path,
     objects: usize,
 ) -> anyhow::Result<Vec<(&'static str, Sync)>> {
     eprintln!("list and cache {objects} objects");
     in_turns(
-        args.rounds,
+        rounds,
         subjects,
         |subject| subject.start(kubeconfig)?.sync(objects),
         |sync| sync.cpu_s,

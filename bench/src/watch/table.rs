@@ -128,8 +128,12 @@ fn goals(figures: &Figures) -> Vec<Goal> {
         "≤ 0.7 KB",
         memory("Skopos, compressed", 0.7),
     );
-    let peak = sync("Skopos").map(|sync| (format!("{:.2} ×", sync.peak), sync.peak <= 1.15));
-    add("peak over steady memory", "≤ 1.15 ×", peak);
+    let peak = |title| {
+        let peak = sync(title)?.peak;
+        Some((format!("{peak:.2} ×"), peak <= 1.15))
+    };
+    add("peak over steady memory", "≤ 1.15 ×", peak("Skopos"));
+    add("the same, compressed", "≤ 1.15 ×", peak("Skopos, compressed"));
     let rate = |peer: Option<Events>, goal| {
         let ratio = events("Skopos")?.per_s / peer?.per_s;
         Some((format!("{ratio:.1} ×"), ratio >= goal))
@@ -144,7 +148,26 @@ fn goals(figures: &Figures) -> Vec<Goal> {
         "≥ 8 ×",
         rate(events("kube-rs"), 8.0),
     );
+    add(
+        "CPU and memory per object, largest size by the one before",
+        "linear",
+        growth(&figures.growth),
+    );
     goals
+}
+
+/// How much more an object takes at the largest size than at the one before.
+fn growth(sizes: &[(usize, Sync)]) -> Option<(String, bool)> {
+    let [.., before, largest] = sizes else {
+        return None;
+    };
+    let each = |(objects, sync): &(usize, Sync)| (sync.cpu_s / *objects as f64, sync.bytes_per_object);
+    let (before, largest) = (each(before), each(largest));
+    let (cpu, memory) = (largest.0 / before.0, largest.1 / before.1);
+    Some((
+        format!("{cpu:.2} × and {memory:.2} ×"),
+        cpu <= 1.2 && memory <= 1.2,
+    ))
 }
 
 fn find<T: Copy>(figures: &[(&str, T)], title: &str) -> Option<T> {

@@ -1,10 +1,11 @@
 //! One request, one answer: the thin layer between our verbs and [`kube::Client`].
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, Response, header};
+use http::{HeaderMap, Method, Request, Response, Uri, header};
 use kube::client::Body;
 use serde_json::Value;
 use skopos_object::{HistoryId, ListWatchError, Reason, Status};
@@ -22,6 +23,8 @@ use crate::{Error, WriteGuard};
 pub struct Client {
     kube: kube::Client,
     server: Arc<str>,
+    /// What lists are asked to be encoded as.
+    list_encoding: &'static str,
     rate: Option<Arc<Bucket>>,
     retry: Retry,
     guard: Option<Arc<dyn WriteGuard>>,
@@ -50,7 +53,18 @@ pub struct Call {
     accept: &'static str,
     pub(crate) content_type: Option<&'static str>,
     pub(crate) body: Bytes,
-    long_lived: bool,
+    reading: Reading,
+}
+
+/// How an answer is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// At once.
+    Whole,
+    /// Item by item; there may be much of it.
+    List,
+    /// For as long as the server goes on.
+    Watch,
 }
 
 impl Call {
@@ -63,7 +77,7 @@ impl Call {
             accept: "application/json",
             content_type: None,
             body: Bytes::new(),
-            long_lived: false,
+            reading: Reading::Whole,
         }
     }
 
@@ -117,9 +131,9 @@ impl Call {
         &self.path
     }
 
-    /// Says that the answer is read for long, as a watch is.
-    pub(crate) fn long_lived(mut self) -> Self {
-        self.long_lived = true;
+    /// Says how the answer is read.
+    pub(crate) fn reading(mut self, reading: Reading) -> Self {
+        self.reading = reading;
         self
     }
 
@@ -128,17 +142,21 @@ impl Call {
         format!("{} {}", self.method, self.path)
     }
 
-    fn request(&self) -> Result<Request<Body>, Error> {
+    fn request(&self, list_encoding: &str) -> Result<Request<Body>, Error> {
+        let encoding = match self.reading {
+            Reading::List => list_encoding,
+            // Compressed watches are cut into one gzip member per event, which costs more than it saves.
+            Reading::Whole | Reading::Watch => IDENTITY,
+        };
         let mut builder = Request::builder()
             .method(self.method.clone())
             .uri(format!("{}{}", self.path, self.query))
             .header(header::ACCEPT, self.accept)
-            // Compressed watches are cut into one gzip member per event, which HTTP layers decode badly.
-            .header(header::ACCEPT_ENCODING, "identity");
+            .header(header::ACCEPT_ENCODING, encoding);
         if let Some(content_type) = self.content_type {
             builder = builder.header(header::CONTENT_TYPE, content_type);
         }
-        if self.long_lived {
+        if self.reading == Reading::Watch {
             builder = builder.extension(LongLived);
         }
         builder
@@ -177,6 +195,7 @@ impl Client {
         Self {
             kube,
             server: server.into(),
+            list_encoding: list_encoding(server),
             rate: None,
             retry: Retry::NEVER,
             guard: None,
@@ -284,7 +303,7 @@ impl Client {
         }
         let response = self
             .kube
-            .send(call.request()?)
+            .send(call.request(self.list_encoding)?)
             .await
             .map_err(|source| Error::Unreachable {
                 server: self.server.to_string(),
@@ -307,6 +326,19 @@ impl Opened {
             headers: head.headers,
         }
     }
+}
+
+const IDENTITY: &str = "identity";
+
+/// Compressed lists take a fifth to a twentieth of the bytes and cost kube-apiserver no more than encrypting what they
+/// save. From a server on this machine bytes cost next to nothing: docs/benchmarks.md#lists-compressed-or-not.
+fn list_encoding(server: &str) -> &'static str {
+    let far = server.parse::<Uri>().is_ok_and(|uri| {
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let ip = host.parse::<IpAddr>();
+        uri.scheme().is_some() && host != "localhost" && !ip.is_ok_and(|ip| ip.is_loopback())
+    });
+    if far { "gzip" } else { IDENTITY }
 }
 
 async fn refusal(call: &Call, opened: Opened) -> Error {
@@ -410,6 +442,21 @@ fn warning_text(header: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_from_other_machines_are_asked_for_compressed() {
+        for (server, encoding) in [
+            ("https://10.0.0.1:6443", "gzip"),
+            ("https://api.example.com", "gzip"),
+            ("https://127.0.0.1:6443", IDENTITY),
+            ("https://localhost", IDENTITY),
+            ("https://[::1]:6443", IDENTITY),
+            ("in-process", IDENTITY),
+            ("in process", IDENTITY),
+        ] {
+            assert_eq!(list_encoding(server), encoding, "{server}");
+        }
+    }
 
     #[test]
     fn query_is_escaped() {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use skopos_object::{Malformed, Object, ObjectReader};
 
 use crate::body::Chunks;
+use crate::http_client::Reading;
 use crate::malformed::{malformed, named, read};
 use crate::split::{ItemSink, ListMeta, ListSplitter, MAX_ITEM_BYTES};
 use crate::{Api, Call, Error};
@@ -149,7 +150,8 @@ impl ListStream {
         let call = self
             .params
             .to_call(self.api.path())
-            .accept(self.api.list_media_type());
+            .accept(self.api.list_media_type())
+            .reading(Reading::List);
         let answer = self.api.client().open(&call).await?;
         let splitter = ListSplitter::new(MAX_ITEM_BYTES);
         self.page = Page::Open(call, Box::new(answer.chunks), Box::new(splitter));

@@ -1,8 +1,13 @@
-//! How requests travel: TCP that notices a dead peer, TLS and credentials as the configuration says, and a connection
-//! of its own for each watch.
+//! How requests travel: TCP that notices a dead peer, TLS and credentials as the configuration says.
+//!
+//! Watches do not travel with the rest: the first few have a connection each, more share HTTP/2 connections
+//! (docs/adr/0004-connections-of-watches.md).
 
 mod own;
+mod streams;
 
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -14,11 +19,15 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tower::util::option_layer;
-use tower::{Layer as _, Service};
+use tower::{Layer as _, Service, ServiceExt as _};
 
 use self::own::AnswerBody;
+use self::streams::Streams;
 
+/// What bytes travel over.
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long to wait for a TCP and TLS connection.
@@ -28,6 +37,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
+
+/// So many watches have a connection each, which is the fastest way to read them. More would cost the server more than
+/// they gain.
+const OWN_CONNECTIONS: usize = 16;
 
 /// Marks a request whose answer is read for long, and by one who wants every byte at once.
 #[derive(Debug, Clone, Copy)]
@@ -48,22 +61,37 @@ pub(crate) fn client(mut config: kube::Config) -> Result<kube::Client, BoxError>
     Ok(ClientBuilder::new(transport, config.default_namespace).build())
 }
 
-/// Sends requests: long-lived ones over connections of their own, all others over shared ones.
+/// Sends requests: watches as the module says, all others over connections that they take in turns.
 #[derive(Debug, Clone)]
 struct Transport {
-    connector: Connector,
-    shared: legacy::Client<Connector, Body>,
+    http1: Connector,
+    pooled: legacy::Client<Connector, Body>,
+    streams: Arc<Streams>,
+    /// Rights to a connection of one's own.
+    own: Arc<Semaphore>,
 }
 
 /// Makes connections.
 #[derive(Debug, Clone)]
 struct Connector(HttpsConnector<HttpConnector>);
 
+/// What may be spoken, if the server speaks it too.
+#[derive(Debug, Clone, Copy)]
+enum Protocols {
+    Http1,
+    Http1AndHttp2,
+}
+
 impl Transport {
     fn new(config: &kube::Config) -> Result<Self, BoxError> {
-        let connector = Connector::new(config)?;
-        let shared = legacy::Client::builder(TokioExecutor::new()).build(connector.clone());
-        Ok(Self { connector, shared })
+        let http1 = Connector::new(config, Protocols::Http1)?;
+        let any = Connector::new(config, Protocols::Http1AndHttp2)?;
+        Ok(Self {
+            pooled: legacy::Client::builder(TokioExecutor::new()).build(http1.clone()),
+            http1,
+            streams: Arc::new(Streams::new(any)),
+            own: Arc::new(Semaphore::new(OWN_CONNECTIONS)),
+        })
     }
 }
 
@@ -72,21 +100,29 @@ impl Service<Request<Body>> for Transport {
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), BoxError>> {
-        std::task::Poll::Ready(Ok(()))
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if request.extensions().get::<LongLived>().is_some() {
-            return own::send(self.connector.clone(), request).boxed();
+        if request.extensions().get::<LongLived>().is_none() {
+            let answer = self.pooled.request(request);
+            return async { Ok(answer.await?.map(AnswerBody::Pooled)) }.boxed();
         }
-        let answer = self.shared.request(request);
-        async { Ok(answer.await?.map(AnswerBody::Shared)) }.boxed()
+        let (http1, streams) = (self.http1.clone(), self.streams.clone());
+        match self.own.clone().try_acquire_owned() {
+            Ok(right) => async move {
+                let stream = http1.connect(request.uri()).await?;
+                own::send(stream, request, Some(right)).await
+            }
+            .boxed(),
+            Err(_) => async move { streams.send(request).await }.boxed(),
+        }
     }
 }
 
 impl Connector {
-    fn new(config: &kube::Config) -> Result<Self, BoxError> {
+    fn new(config: &kube::Config, protocols: Protocols) -> Result<Self, BoxError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -99,16 +135,24 @@ impl Connector {
         if let Some(name) = &config.tls_server_name {
             tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name.clone().try_into()?));
         }
-        Ok(Self(tls.enable_http1().wrap_connector(tcp)))
+        let tls = tls.enable_http1();
+        Ok(Self(match protocols {
+            Protocols::Http1 => tls.wrap_connector(tcp),
+            Protocols::Http1AndHttp2 => tls.enable_http2().wrap_connector(tcp),
+        }))
+    }
+
+    async fn connect(&self, server: &Uri) -> Result<Stream, BoxError> {
+        self.clone().oneshot(server.clone()).await
     }
 }
 
 impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = Stream;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+    type Future = BoxFuture<'static, Result<Stream, BoxError>>;
 
-    fn poll_ready(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.0.poll_ready(cx)
     }
 

@@ -10,6 +10,7 @@ use skopos_object::{Malformed, Object, ObjectReader, Op, ResourceVersion, Status
 use tokio::time::{Instant, Sleep};
 
 use crate::body::Chunks;
+use crate::http_client::Reading;
 use crate::lines::{Line, Lines, MAX_LINE_BYTES};
 use crate::malformed::{malformed, named, read};
 use crate::{Api, Call, Error};
@@ -77,7 +78,7 @@ impl WatchStream {
                 "resourceVersionMatch",
                 if params.initial_events { "NotOlderThan" } else { "" },
             );
-        let call = call.accept(api.object_media_type()).long_lived();
+        let call = call.accept(api.object_media_type()).reading(Reading::Watch);
         let answer = api.client().open(&call).await?;
         Ok(Self {
             request: format!("watch of {}", call.path),

@@ -5,6 +5,7 @@
 
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -13,21 +14,22 @@ use http::{HeaderValue, Request, Response, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper_rustls::MaybeHttpsStream;
-use hyper_util::rt::TokioIo;
 use kube::client::Body;
-use tokio::net::TcpStream;
-use tower::Service as _;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::{BoxError, Connector};
-
-type Connection = http1::Connection<MaybeHttpsStream<TokioIo<TcpStream>>, Body>;
+use super::streams::Shared;
+use super::{BoxError, Stream};
 
 /// The body of an answer.
 #[derive(Debug)]
 pub(super) enum AnswerBody {
-    /// Read by the task of a shared connection.
-    Shared(Incoming),
+    /// Read by the task of a connection that goes on to other requests.
+    Pooled(Incoming),
+    /// One of the streams of a connection, which it keeps open.
+    Stream(
+        Incoming,
+        #[expect(dead_code, reason = "kept while the stream is read")] Arc<Shared>,
+    ),
     /// Read by the one who asks for it.
     Own(Box<OwnBody>),
 }
@@ -36,18 +38,19 @@ pub(super) enum AnswerBody {
 pub(super) struct OwnBody {
     body: Incoming,
     /// Until it has ended.
-    connection: Option<Connection>,
+    connection: Option<http1::Connection<Stream, Body>>,
     /// A connection closes when nobody can send any more.
     _sender: http1::SendRequest<Body>,
+    /// Counts among the connections that are not shared though they might be.
+    _right: Option<OwnedSemaphorePermit>,
 }
 
-/// Connects, sends a request and waits for the head of its answer.
+/// Sends a request and waits for the head of its answer.
 pub(super) async fn send(
-    mut connector: Connector,
+    stream: Stream,
     mut request: Request<Body>,
+    right: Option<OwnedSemaphorePermit>,
 ) -> Result<Response<AnswerBody>, BoxError> {
-    poll_fn(|cx| connector.poll_ready(cx)).await?;
-    let stream = connector.call(request.uri().clone()).await?;
     let (mut sender, mut connection) = http1::handshake(stream).await?;
     address(&mut request)?;
     let mut answer = std::pin::pin!(sender.send_request(request));
@@ -70,6 +73,7 @@ pub(super) async fn send(
             body,
             connection: Some(connection),
             _sender: sender,
+            _right: right,
         }))
     }))
 }
@@ -124,23 +128,24 @@ impl HttpBody for AnswerBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut *self {
-            Self::Shared(body) => Pin::new(body)
-                .poll_frame(cx)
-                .map(|frame| frame.map(|frame| frame.map_err(BoxError::from))),
+            Self::Pooled(body) | Self::Stream(body, _) => {
+                let frame = ready!(Pin::new(body).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)))
+            }
             Self::Own(own) => own.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Shared(body) => body.is_end_stream(),
+            Self::Pooled(body) | Self::Stream(body, _) => body.is_end_stream(),
             Self::Own(own) => own.body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Shared(body) => body.size_hint(),
+            Self::Pooled(body) | Self::Stream(body, _) => body.size_hint(),
             Self::Own(own) => own.body.size_hint(),
         }
     }

@@ -55,6 +55,7 @@ pub(super) fn scan(
         at: 0,
         managed_fields,
         has_skimmed: false,
+        seen: 0,
     };
     let parts = match scanner.object() {
         Ok(parts) => parts,
@@ -62,7 +63,9 @@ pub(super) fn scan(
         Err(Stop::NotAnObject) => return Err(ObjectError::NotAnObject),
         Err(Stop::Wrong(what)) => return Err(Stop::wrong(what, scanner.at)),
     };
-    std::str::from_utf8(&text[..scanner.at]).map_err(|error| ObjectError::NotJson(error.to_string()))?;
+    if scanner.seen & HIGHS != 0 {
+        std::str::from_utf8(&text[..scanner.at]).map_err(|error| ObjectError::NotJson(error.to_string()))?;
+    }
     Ok(Some((parts, scanner.at)))
 }
 
@@ -89,7 +92,12 @@ struct Scanner<'a> {
     at: usize,
     managed_fields: ManagedFields,
     has_skimmed: bool,
+    /// All bytes that strings have, and perhaps others, one upon the other: tells whether there is any beyond ASCII.
+    seen: u64,
 }
+
+const ONES: u64 = u64::MAX / 255;
+const HIGHS: u64 = ONES << 7;
 
 impl Scanner<'_> {
     fn object(&mut self) -> Result<Parts, Stop> {
@@ -242,7 +250,7 @@ impl Scanner<'_> {
                 }
                 b'[' | b'{' => depth += 1,
                 b']' | b'}' => depth -= 1,
-                _ => {}
+                byte => self.seen |= u64::from(*byte),
             }
             self.at += 1;
             if depth == 0 {
@@ -287,7 +295,10 @@ impl Scanner<'_> {
                 }
                 b'\\' => self.escape()?,
                 0..0x20 => return Err(Stop::Wrong("control character in a string")),
-                _ => self.at += 1,
+                byte => {
+                    self.seen |= u64::from(*byte);
+                    self.at += 1;
+                }
             }
         }
     }
@@ -295,11 +306,10 @@ impl Scanner<'_> {
     /// Passes bytes that need no attention in a string, eight at a time. May stop short of the last few.
     #[inline]
     fn skip_plain(&mut self) {
-        const ONES: u64 = u64::MAX / 255;
-        const HIGHS: u64 = ONES << 7;
         let zero_in = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
         while let Some(eight) = self.text[self.at..].first_chunk::<8>() {
             let word = u64::from_le_bytes(*eight);
+            self.seen |= word;
             let quote = zero_in(word ^ (ONES * 0x22));
             let backslash = zero_in(word ^ (ONES * 0x5c));
             let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
