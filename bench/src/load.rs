@@ -1,5 +1,6 @@
 //! Creates and lists.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -38,10 +39,10 @@ pub(crate) async fn define<T>(
 pub(crate) async fn create(
     endpoint: &Endpoint,
     shape: &Shape,
-    objects: usize,
+    numbers: Range<usize>,
     clients: usize,
 ) -> anyhow::Result<f64> {
-    let next = Arc::new(AtomicUsize::new(0));
+    let (next, objects) = (Arc::new(AtomicUsize::new(numbers.start)), numbers.len());
     let mut connections = Vec::new();
     for _ in 0..clients {
         connections.push(endpoint.connect().await?);
@@ -49,11 +50,11 @@ pub(crate) async fn create(
     let begun = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     for mut connection in connections {
-        let (next, shape) = (next.clone(), shape.clone());
+        let (next, shape, numbers) = (next.clone(), shape.clone(), numbers.clone());
         tasks.spawn(async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= objects {
+                if number >= numbers.end {
                     return anyhow::Ok(());
                 }
                 let object = shape.object(&format!("app-{number:06}")).to_string();

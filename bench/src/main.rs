@@ -1,12 +1,13 @@
 //! Puts load on one API server and prints what it measured, as JSON. `cargo xtask bench` runs it on two servers.
 //!
-//! Also measures the watch engine ([`watch`]) and the work queue ([`queue`]) beside their peers.
+//! Also measures the watch engine ([`watch`]), the work queue ([`queue`]) and controllers ([`controller`]) beside their peers.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a command speaks on its terminal"
 )]
 
+mod controller;
 mod cpu;
 mod follow;
 mod load;
@@ -49,6 +50,11 @@ enum Which {
         #[arg(long)]
         dir: PathBuf,
     },
+    /// Measure controllers: ours and controller-runtime's.
+    Controller(controller::Args),
+    /// Run Skopos' controller, driven by standard input.
+    #[command(hide = true)]
+    Reconcile(controller::ours::Args),
     /// Measure the work queue, and client-go's beside it.
     Queue(queue::Args),
     /// Measure the watch engine, and its peers beside it.
@@ -83,6 +89,8 @@ async fn main() -> anyhow::Result<()> {
         }
         Which::Watch(args) => return watch::run(args, cli.objects, cli.clients).await,
         Which::Transport(args) => return transport::run(args, cli.objects, cli.clients, cli.watchers).await,
+        Which::Controller(args) => return controller::run(args, cli.objects, cli.clients).await,
+        Which::Reconcile(args) => return controller::ours::run(args).await,
         Which::Follow(args) => return follow::run(args).await,
         Which::Replay(args) => return replay::run(args, cli.objects).await,
         Which::Embedded { program, dir } => {
@@ -149,7 +157,7 @@ async fn measure(
     note("object_bytes", shape.size() as f64);
     note(
         "creates_per_s",
-        load::create(endpoint, &shape, cli.objects, cli.clients).await?,
+        load::create(endpoint, &shape, 0..cli.objects, cli.clients).await?,
     );
     note("loaded_mb", memory()?);
     let list = load::list(endpoint).await?;

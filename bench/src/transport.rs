@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Args, objects: usize, clients: usize, watchers: u
     let endpoint = Endpoint::new(&Kubeconfig::read(&args.kubeconfig)?)?;
     if args.fill {
         let shape = load::define(&endpoint, &mut |_, _| ()).await?;
-        load::create(&endpoint, &shape, objects, clients).await?;
+        load::create(&endpoint, &shape, 0..objects, clients).await?;
     }
     let figures = json!({
         "protocol": if args.http2 { "HTTP/2" } else { "HTTP/1.1" },

@@ -3,7 +3,7 @@
 //! Each client is a process of its own, all meet the same server in the same run, in turns, and the system's own
 //! accounts of each process are what counts.
 
-mod client;
+pub(crate) mod client;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -207,7 +207,7 @@ async fn filled(
     let endpoint = Endpoint::new(&Kubeconfig::read(&kubeconfig)?)?;
     let shape = load::define(&endpoint, &mut |_, _| ()).await?;
     // One is there already, which told how large they are.
-    load::create(&endpoint, &shape, objects - 1, clients).await?;
+    load::create(&endpoint, &shape, 0..objects - 1, clients).await?;
     figures.object_bytes = shape.size();
     Ok((server, kubeconfig))
 }

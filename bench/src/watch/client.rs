@@ -10,7 +10,7 @@ use skopos_conformance::memory_of;
 
 /// A client that waits for commands. Killed when dropped.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     child: Child,
     commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
@@ -53,7 +53,7 @@ struct Counts {
 
 impl Client {
     /// Starts a program with its arguments and waits until it is ready.
-    pub(super) fn start(program: &Path, args: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) fn start(program: &Path, args: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new(program)
             .args(args)
             .stdin(Stdio::piped())
@@ -122,14 +122,24 @@ impl Client {
     }
 
     /// Waits for a line that begins with a word, and returns the rest.
-    fn expect(&mut self, word: &str) -> anyhow::Result<String> {
+    pub(crate) fn expect(&mut self, word: &str) -> anyhow::Result<String> {
         let line = self.answers.next().context("the client ended")??;
         let rest = line.strip_prefix(word);
         rest.map(str::to_owned)
             .with_context(|| format!("expected {word}, not {line}"))
     }
 
-    fn cpu_s(&self) -> anyhow::Result<f64> {
+    /// Resident bytes.
+    pub(crate) fn resident(&self) -> anyhow::Result<u64> {
+        Ok(memory_of(self.child.id())?.0)
+    }
+
+    /// Gives it a command.
+    pub(crate) fn say(&mut self, command: &str) -> anyhow::Result<()> {
+        Ok(writeln!(self.commands, "{command}")?)
+    }
+
+    pub(crate) fn cpu_s(&self) -> anyhow::Result<f64> {
         crate::cpu::seconds_of(self.child.id())
     }
 }

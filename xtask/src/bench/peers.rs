@@ -25,6 +25,11 @@ pub(crate) enum Library {
         #[arg(last = true)]
         more: Vec<String>,
     },
+    /// Controllers: ours and controller-runtime's.
+    Controller {
+        #[arg(last = true)]
+        more: Vec<String>,
+    },
     /// The work queue and client-go's.
     Queue {
         #[arg(last = true)]
@@ -54,6 +59,16 @@ pub(crate) fn run_bench(library: &Library) -> anyhow::Result<()> {
                 (false, true) => run(&mut bench),
                 (false, false) => run(bench.arg("--program").arg(built.join("skopos"))),
             }
+        }
+        Library::Controller { more } => {
+            let built = build(&["skopos-cli", "skopos-bench"])?;
+            let mut bench = Command::new(built.join("skopos-bench"));
+            bench.arg("controller").args(more);
+            bench.arg("--program").arg(built.join("skopos"));
+            if let Some(program) = go_program("controller")? {
+                bench.arg("--go").arg(program);
+            }
+            run(&mut bench)
         }
         Library::Queue { more } => {
             let built = build(&["skopos-bench"])?;
