@@ -22,7 +22,7 @@ pub(crate) struct Args {
 const OUTER: &str = "skopos-conformance";
 
 /// What runs on a real server; one of them is [`OUTER`], which compares both servers there.
-const REAL_SUITES: usize = 4;
+const REAL_SUITES: usize = 5;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -95,6 +95,8 @@ fn on_real(env: &[(String, String)]) -> Tally {
         "through_a_proxy",
     ];
     tally.add(suite("simulation, real server", &simulation, &env));
+    let example = ["--package", "skopos-example-myapp"];
+    tally.add(suite("the example, real server", &example, &env));
     tally.count(part("stop the real kube-apiserver", || instance.stop()));
     tally
 }

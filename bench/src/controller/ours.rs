@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
         }
     };
     let controller = Controller::for_("applications.myapps.example.com").reconcile_as(reconcile);
-    let mut manager = Manager::new(&client, ManagerConfig::default());
+    let mut manager = Manager::new(&client, ManagerConfig::new("bench"))?;
     manager.add(controller);
     println!("ready");
     let mut manager = Some(manager);

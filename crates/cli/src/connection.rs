@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use skopos_client::{Catalog, Client, InCluster, Sources, connect, discover};
+use skopos_client::{Catalog, Client, Sources, connect, discover};
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -82,17 +82,11 @@ impl Connection {
     }
 
     fn sources(&self) -> Sources {
-        let variable = std::env::var_os("KUBECONFIG").unwrap_or_default();
-        let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         Sources {
             explicit: self.kubeconfig.clone(),
-            variable: std::env::split_paths(&variable)
-                .filter(|path| !path.as_os_str().is_empty())
-                .collect(),
-            in_cluster: if in_pod { InCluster::Yes } else { InCluster::No },
             running: Some(RUNNING_KUBECONFIG.into()),
-            home: std::env::home_dir().map(|home| home.join(".kube/config")),
             context: self.context.clone(),
+            ..Sources::of_variables(|name| std::env::var_os(name))
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The environment is not read here: the caller says in [`Sources`] what it found there.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,31 @@ pub struct Sources {
     pub home: Option<PathBuf>,
     /// A context to use instead of the current one.
     pub context: Option<String>,
+}
+
+impl Sources {
+    /// The places that environment variables name: `KUBECONFIG`, the service account of a pod, the user's home.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use skopos_client::{Sources, connect};
+    ///
+    /// let client = connect(&Sources::of_variables(|name| std::env::var_os(name))).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let files = variable("KUBECONFIG").unwrap_or_default();
+        let in_pod = variable("KUBERNETES_SERVICE_HOST").is_some();
+        Self {
+            variable: std::env::split_paths(&files)
+                .filter(|path| !path.as_os_str().is_empty())
+                .collect(),
+            in_cluster: if in_pod { InCluster::Yes } else { InCluster::No },
+            home: variable("HOME").map(|home| PathBuf::from(home).join(".kube/config")),
+            ..Self::default()
+        }
+    }
 }
 
 /// Whether this process may be running in a pod.

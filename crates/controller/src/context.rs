@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use skopos_client::{Client, Resource};
+use skopos_client::{Api, Client, DeleteParams, Resource};
 use skopos_informer::{Index, Store, Wanted};
 use skopos_object::{GroupVersionKind, Object, ObjectKey};
 
-use crate::Error;
 use crate::records::Records;
 use crate::run::Shared;
+use crate::{Error, EventKind};
 
 /// What a reconcile works with: the object, the caches, and a client for its writes.
 ///
@@ -88,6 +88,32 @@ impl Context {
             kind: kind.kind.clone(),
             source,
         })
+    }
+
+    /// Reports something that people should see with the object: why (`reason`) and what was done about it (`action`), a
+    /// word in `CamelCase` each, and a `note` in words. Never waits and never fails; repetitions are counted, not repeated.
+    pub fn event(&self, kind: EventKind, reason: &str, action: &str, note: impl AsRef<str>) {
+        let recorder = self.shared.recorder();
+        recorder.event(&self.object, kind, reason, action, note);
+    }
+
+    /// Deletes an object, or the one of this UID only. That it is gone already is as good.
+    pub async fn delete(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ObjectKey,
+        uid: Option<&str>,
+    ) -> Result<(), Error> {
+        let resource = self.resource(kind).await?;
+        let api = Api::namespaced(&self.client, &resource, &key.namespace);
+        let params = DeleteParams {
+            uid: uid.map(str::to_owned),
+            ..DeleteParams::default()
+        };
+        match api.delete(&key.name, &params).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Who owns the fields that are written.

@@ -3,6 +3,7 @@
 //! Changes become keys in [`hear`], keys become reconciles in [`work`]; they meet only at the queue.
 
 mod hear;
+mod takeover;
 mod work;
 
 use std::fmt;
@@ -23,7 +24,7 @@ use self::hear::Heard;
 use crate::metrics::{ControllerMetrics, Metrics};
 use crate::records::Records;
 use crate::source::Primary;
-use crate::{Controller, Fence};
+use crate::{Controller, Fence, Recorder};
 
 /// What the controllers of a process share.
 #[derive(Clone, Debug)]
@@ -33,6 +34,7 @@ pub(crate) struct Environment {
     pub(crate) informers: Informers,
     pub(crate) fence: Fence,
     pub(crate) metrics: Metrics,
+    pub(crate) recorder: Recorder,
     /// How long running reconciles are given when the process stops.
     pub(crate) grace: Duration,
 }
@@ -47,6 +49,8 @@ pub(crate) struct Shared {
     primary: SetOnce<Primary>,
     /// The informers of what is listened to, by what serves it.
     listened_to: Mutex<HashMap<GroupResource, Informer>>,
+    /// The term for which the caches are up to date. Held while they are brought up to date.
+    current: tokio::sync::Mutex<Option<u64>>,
     records: Records,
     heard: Heard,
     metrics: ControllerMetrics,
@@ -89,6 +93,7 @@ impl Shared {
             informer: environment.informers.informer(controller.primary.wanted.clone()),
             primary: SetOnce::new(),
             listened_to: Mutex::default(),
+            current: tokio::sync::Mutex::default(),
             records: Records::default(),
             heard: Heard::default(),
             metrics,
@@ -150,6 +155,10 @@ impl Shared {
         named.unwrap_or(&self.controller.name)
     }
 
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.environment.recorder
+    }
+
     pub(crate) fn records(&self) -> &Records {
         &self.records
     }
@@ -160,6 +169,18 @@ impl Shared {
 
     pub(crate) fn cache(&self, wanted: Wanted) -> Informer {
         self.environment.informers.informer(wanted)
+    }
+
+    /// All that is listened to.
+    fn informers(&self) -> Vec<(Wanted, Informer)> {
+        let sources = std::iter::once(&self.controller.primary).chain(&self.controller.others);
+        let informer = |wanted: &Wanted| {
+            (
+                wanted.clone(),
+                self.environment.informers.informer(wanted.clone()),
+            )
+        };
+        sources.map(|source| informer(&source.wanted)).collect()
     }
 
     pub(crate) fn listened_to(&self, collection: &GroupResource) -> Option<Informer> {

@@ -4,6 +4,8 @@
 
 /// Everything of the client: connection, discovery, all verbs, raw lists and watches.
 pub use skopos_client as client;
+/// Controllers: reconcilers, manager, leader election, and their helpers.
+pub use skopos_controller as controller;
 /// Everything of the watch engine.
 pub use skopos_informer as informer;
 /// Everything of objects: names, versions, selectors, patches, diffs, and the traits of sources.

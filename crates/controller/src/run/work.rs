@@ -38,6 +38,12 @@ impl Shared {
             }
             tokio::select! {
                 biased;
+                () = stop.cancelled() => return,
+                () = fence.closed() => continue,
+                () = self.take_over() => {}
+            }
+            tokio::select! {
+                biased;
                 () = fence.closed() => {}
                 work = self.queue.take() => match work {
                     Some(work) => self.process(work).await,

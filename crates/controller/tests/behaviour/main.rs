@@ -7,6 +7,7 @@ mod stage;
 mod applying;
 mod finalizing;
 mod hearing;
+mod leading;
 mod stopping;
 mod working;
 mod writing;

@@ -20,7 +20,7 @@ pub(crate) struct Running {
     pub(crate) queue: ControllerQueue,
     pub(crate) registry: prometheus_client::registry::Registry,
     shutdown: CancellationToken,
-    task: JoinHandle<()>,
+    task: JoinHandle<std::io::Result<()>>,
 }
 
 /// Lines that reconciles write down, in their order.
@@ -71,12 +71,16 @@ impl Stage {
         server.put(&definition("x.io", "v1", "App", "apps")).await;
         Self {
             server,
-            config: ManagerConfig::default(),
+            config: ManagerConfig::new("x.io/apps"),
         }
     }
 
     pub(crate) fn run(&self, controller: Controller) -> Running {
-        let mut manager = Manager::new(&self.server.client(), self.config.clone());
+        self.run_with(self.config.clone(), controller)
+    }
+
+    pub(crate) fn run_with(&self, config: ManagerConfig, controller: Controller) -> Running {
+        let mut manager = Manager::new(&self.server.client(), config).unwrap();
         let queue = manager.add(controller);
         let mut registry = prometheus_client::registry::Registry::default();
         manager.register(&mut registry);
@@ -133,15 +137,21 @@ impl Stage {
 impl Running {
     pub(crate) async fn stop(self) {
         self.shutdown.cancel();
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
     }
 
     pub(crate) fn begin_to_stop(&self) {
         self.shutdown.cancel();
     }
 
+    /// Stops as a process does that is killed.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        self.task.await.unwrap_err();
+    }
+
     pub(crate) async fn stopped(self) {
-        self.task.await.unwrap();
+        self.task.await.unwrap().unwrap();
     }
 
     /// The value of a metric that has only the label of the controller.

@@ -1,0 +1,137 @@
+//! Several replicas, of which one works.
+
+use std::time::Duration;
+
+use serde_json::json;
+use skopos_controller::{Action, Context, Controller, EventKind, Failure, LeaderConfig, ManagerConfig};
+use skopos_object::{GroupVersionKind, Object};
+use skopos_testkit::{Fault, Rule, eventually};
+use tokio::time::Instant;
+
+use crate::stage::{Notes, Running, Stage, n_of};
+
+fn replica(stage: &Stage, name: &str, controller: Controller) -> Running {
+    let config = ManagerConfig {
+        leader: Some(LeaderConfig::new("default", "apps", name)),
+        ..ManagerConfig::new("x.io/apps")
+    };
+    stage.run_with(config, controller)
+}
+
+/// Notes who reconciles what.
+fn noting(notes: &Notes, replica: &'static str) -> Controller {
+    let notes = notes.clone();
+    Controller::for_("apps.x.io").reconcile(move |app: Object, _: Context| {
+        notes.add(format!("{replica}: {} {}", app.name(), n_of(&app)));
+        async { Ok::<_, Failure>(Action::Done) }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_replica_works_and_the_next_takes_over_at_once_when_it_stops() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    stage.create("a").await;
+    let first = replica(&stage, "first", noting(&notes, "first"));
+    notes.until(&["first: a 1"]).await;
+    let second = replica(&stage, "second", noting(&notes, "second"));
+    stage.set("a", 2).await;
+    notes.until(&["first: a 1", "first: a 2"]).await;
+    first.stop().await;
+    let stopped = Instant::now();
+    notes.until_count("second: a 2", 1).await;
+    assert!(
+        stopped.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        stopped.elapsed()
+    );
+    assert_eq!(notes.count("first: a 2"), 1);
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_leader_is_followed_after_its_lease() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let first = replica(&stage, "first", noting(&notes, "first"));
+    stage.create("a").await;
+    notes.until(&["first: a 1"]).await;
+    let second = replica(&stage, "second", noting(&notes, "second"));
+    first.kill().await;
+    let killed = Instant::now();
+    notes.until_count("second: a 1", 1).await;
+    assert!(
+        killed.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        killed.elapsed()
+    );
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_stops_its_reconciles_and_sends_no_more_writes() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            // Outlives the cancellation of the reconcile, as a spawned task of a user may.
+            let (late, done) = (context.clone(), seen.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}});
+                let error = late.apply(&map).await.unwrap_err();
+                done.add(Failure::from(error).to_string());
+            });
+            seen.add(format!("begin {}", app.name()));
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            seen.add("end");
+            Ok(Action::Done)
+        }
+    });
+    let running = replica(&stage, "only", controller);
+    stage.create("a").await;
+    notes.until(&["begin a"]).await;
+    stage
+        .server
+        .faults()
+        .add(Rule::write().resource("leases").then(Fault::unavailable(1)));
+    eventually(async || {
+        let n = running.metric("skopos_controller_reconciles_cancelled_total");
+        if n >= 1.0 { Ok(()) } else { Err("still runs") }
+    })
+    .await;
+    let text = "PATCH /api/v1/namespaces/default/configmaps/late was not sent: this replica does not lead";
+    notes.until_count(text, 1).await;
+    assert_eq!(notes.count("end"), 0);
+    stage.server.faults().clear();
+    notes.until_count("begin a", 2).await;
+    running.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_written_beside_the_reconciles() {
+    let stage = Stage::new().await;
+    let controller = Controller::for_("apps.x.io").reconcile(|_: Object, context: Context| async move {
+        context.event(EventKind::Warning, "TooSmall", "Wait", "one is not enough");
+        Ok::<_, Failure>(Action::Done)
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    let kind = GroupVersionKind::new("events.k8s.io", "v1", "Event");
+    let events = skopos_client::Resource::known(&kind, "events", true);
+    let events = skopos_client::Api::namespaced(&stage.server.direct(), &events, "default");
+    eventually(async || {
+        let event = events.list(&Default::default()).next().await.unwrap();
+        let event = event.map(|event| event.to_value()).unwrap_or_default();
+        let found = (event["reason"].as_str(), event["regarding"]["name"].as_str());
+        if found == (Some("TooSmall"), Some("a")) {
+            Ok(())
+        } else {
+            Err(event.to_string())
+        }
+    })
+    .await;
+    running.stop().await;
+}
