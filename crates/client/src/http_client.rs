@@ -10,6 +10,7 @@ use kube::client::Body;
 use serde_json::Value;
 use skopos_object::{HistoryId, ListWatchError, Reason, Status};
 use tokio::time::Instant;
+use tracing::{Instrument as _, info_span};
 
 use crate::body::Chunks;
 use crate::history::HistoryOfServer;
@@ -241,6 +242,11 @@ impl Client {
 
     /// Sends a request and reads its answer whole. Sends it again where [`Retry`] says so.
     pub async fn call(&self, call: &Call) -> Result<Answer, Error> {
+        let span = info_span!("request", method = call.method.as_str(), path = call.path);
+        self.call_until_answered(call).instrument(span).await
+    }
+
+    async fn call_until_answered(&self, call: &Call) -> Result<Answer, Error> {
         let begin = Instant::now();
         let mut failures = 0;
         loop {

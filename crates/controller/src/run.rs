@@ -74,8 +74,9 @@ impl Controller {
         shared.run(shutdown).instrument(span).await;
     }
 
-    /// The queue that it will run with.
+    /// The queue that it will run with. From now on both are in the metrics, with zeros.
     pub(crate) fn queue(&self, metrics: &Metrics) -> ControllerQueue {
+        metrics.controller(&self.name);
         let queue = Queue::new(self.config.queue.clone());
         queue.observe(&metrics.queues);
         queue

@@ -43,6 +43,14 @@ mod guides {
     struct FromClientGo;
     #[doc = include_str!("../../../docs/guide/from-kube-rs.md")]
     struct FromKubeRs;
+    #[doc = include_str!("../../../docs/guide/first-controller.md")]
+    struct FirstController;
+    #[doc = include_str!("../../../docs/guide/finalizers.md")]
+    struct Finalizers;
+    #[doc = include_str!("../../../docs/guide/status.md")]
+    struct Status;
+    #[doc = include_str!("../../../docs/guide/from-controller-runtime.md")]
+    struct FromControllerRuntime;
     #[doc = include_str!("../../../docs/guide/metrics.md")]
     struct Metrics;
     #[doc = include_str!("../../../docs/guide/queue.md")]

@@ -88,6 +88,16 @@ impl<'a> Write<'a> {
         Ok(managed)
     }
 
+    /// An object as kube-apiserver names it here: key, version and kind.
+    fn named(&self, object: &Value) -> String {
+        let metadata = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let version = &self.manager.api_version;
+        let group = if version.contains('/') { "" } else { "/" };
+        let (namespace, name) = (metadata("namespace"), metadata("name"));
+        format!("{namespace}/{name}; {group}{version}, Kind={kind}")
+    }
+
     /// Ownership after an update from `live` to `new`. The fields it wrote go to the owner `id`.
     pub(super) fn update(
         &self,
@@ -99,7 +109,10 @@ impl<'a> Write<'a> {
     ) -> Result<Managed, Refusal> {
         for (value, which) in [(new, "new"), (live, "live")] {
             check(self.own_type(), value, Duplicates::Allowed).map_err(|why| {
-                Refusal::Fault(format!("failed to convert {which} object to smd typed: {why}"))
+                let object = self.named(value);
+                Refusal::Fault(format!(
+                    "failed to convert {which} object ({object}) to smd typed: {why}"
+                ))
             })?;
         }
         let managed = self.reconciled(managed)?;
