@@ -195,7 +195,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Waits for a key to work on; none once the queue is shut down and handed out.
     ///
-    /// May be cancelled at any await point: no key is lost.
+    /// May be cancelled at any await point: no key is lost. Needs a runtime with time enabled.
     pub fn take(&self) -> Take<K> {
         Take::new(self.clone())
     }
