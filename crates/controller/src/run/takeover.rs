@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use hashbrown::HashSet;
 use skopos_informer::{Informer, Wanted};
 use skopos_object::{
-    Collections as _, Content, ListItem, ListRequest, ListWatchError, Object, OpenError, ResourceVersion,
+    CollectionName, Collections as _, Content, ListItem, ListRequest, ListWatchError, Malformed, Object,
+    ObjectKey, OpenError, ResourceVersion,
 };
 use tracing::{info, warn};
 
@@ -46,13 +48,8 @@ impl Shared {
     async fn catch_up(&self, wanted: &Wanted, informer: &Informer) {
         const PAUSE: Duration = Duration::from_secs(1);
         loop {
-            match self.newest_unseen(wanted, informer).await {
-                Ok(None) => return,
-                Ok(Some(version)) => {
-                    // One that has stopped shows nothing any more, and nobody works then.
-                    let _ = informer.seen(&version).await;
-                    return;
-                }
+            match self.compare(wanted, informer).await {
+                Ok(behind) => return behind.is_over(informer).await,
                 Err(error) => {
                     warn!(kind = informer.name(), %error, "cannot compare a cache with the server yet");
                 }
@@ -61,26 +58,15 @@ impl Shared {
         }
     }
 
-    /// The newest version of an object that the server has and the cache does not. What was deleted is not looked for:
-    /// an object that the cache shows too long is never made twice.
-    async fn newest_unseen(
-        &self,
-        wanted: &Wanted,
-        informer: &Informer,
-    ) -> Result<Option<ResourceVersion>, CompareError> {
-        let whole = wanted.name.clone().with_content(Content::Metadata);
-        let mut names = vec![whole.clone()];
-        if !wanted.namespaces.is_empty() {
-            names = wanted
-                .namespaces
-                .iter()
-                .map(|namespace| whole.clone().within(namespace.as_str()))
-                .collect();
-        }
-        let mut newest = None;
-        for name in names {
+    /// What the server has and the cache does not show.
+    async fn compare(&self, wanted: &Wanted, informer: &Informer) -> Result<Behind, CompareError> {
+        // Taken before the list: what comes later is news, and not to be missed in the list.
+        let cached = informer.store().snapshot();
+        let mut behind = Behind::default();
+        let mut listed = HashSet::new();
+        for name in names(wanted) {
             let collection = match self.environment.discovery.open(&name).await {
-                Err(OpenError::Missing(_)) => return Ok(None),
+                Err(OpenError::Missing(_)) => return Ok(behind),
                 found => found?,
             };
             let mut request = ListRequest {
@@ -93,8 +79,11 @@ impl Shared {
                 let mut page = collection.source.list(request.clone()).await?;
                 let end = loop {
                     match page.next().await.ok_or(CompareError::CutOff)?? {
-                        ListItem::Object(object) => newest = newest.max(unseen(&object, informer)),
-                        ListItem::Malformed(_) => {}
+                        ListItem::Object(object) => {
+                            behind.newest = behind.newest.max(unseen(&object, informer));
+                            listed.insert(object.uid().to_owned());
+                        }
+                        ListItem::Malformed(object) => listed.extend(cached_uid(&object, informer)),
                         ListItem::End(end) => break end,
                     }
                 };
@@ -104,8 +93,44 @@ impl Shared {
                 }
             }
         }
-        Ok(newest)
+        let gone = cached.iter().filter(|object| !listed.contains(object.uid()));
+        behind.gone = gone
+            .map(|object| (object.key(), object.uid().to_owned()))
+            .collect();
+        Ok(behind)
     }
+}
+
+/// By what a cache is behind.
+#[derive(Debug, Default)]
+struct Behind {
+    /// The newest version of an object that it does not show.
+    newest: Option<ResourceVersion>,
+    /// Objects that it shows although they are gone: to do something for them again would be as bad as to make
+    /// something twice.
+    gone: Vec<(ObjectKey, String)>,
+}
+
+impl Behind {
+    /// Waits until the cache shows it all. One that has stopped shows nothing any more, and nobody works then.
+    async fn is_over(&self, informer: &Informer) {
+        if let Some(version) = &self.newest {
+            let _ = informer.seen(version).await;
+        }
+        for (key, uid) in &self.gone {
+            let _ = informer.gone(key, uid).await;
+        }
+    }
+}
+
+/// What to list, without the objects' content.
+fn names(wanted: &Wanted) -> Vec<CollectionName> {
+    let whole = wanted.name.clone().with_content(Content::Metadata);
+    if wanted.namespaces.is_empty() {
+        return vec![whole];
+    }
+    let within = |namespace: &String| whole.clone().within(namespace.as_str());
+    wanted.namespaces.iter().map(within).collect()
 }
 
 fn unseen(object: &Object, informer: &Informer) -> Option<ResourceVersion> {
@@ -113,4 +138,10 @@ fn unseen(object: &Object, informer: &Informer) -> Option<ResourceVersion> {
     let seen = informer.store().get(object.namespace(), object.name());
     let is_seen = seen.is_some_and(|seen| seen.resource_version() >= version);
     (!is_seen).then_some(version)
+}
+
+/// An object that cannot be read is there all the same, as the cache knew it.
+fn cached_uid(object: &Malformed, informer: &Informer) -> Option<String> {
+    let cached = informer.store().get_key(object.key.as_ref()?)?;
+    Some(cached.uid().to_owned())
 }
