@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     primary: SetOnce<Primary>,
     /// The informers of what is listened to, by what serves it.
     listened_to: Mutex<HashMap<GroupResource, Informer>>,
+    /// Caches that reconciles asked for, so that they stay. Bounded by what the code asks for.
+    asked_for: Mutex<HashMap<String, Informer>>,
     /// The term for which the caches are up to date. Held while they are brought up to date.
     current: tokio::sync::Mutex<Option<u64>>,
     records: Records,
@@ -94,6 +96,7 @@ impl Shared {
             informer: environment.informers.informer(controller.primary.wanted.clone()),
             primary: SetOnce::new(),
             listened_to: Mutex::default(),
+            asked_for: Mutex::default(),
             current: tokio::sync::Mutex::default(),
             records: Records::default(),
             heard: Heard::default(),
@@ -168,8 +171,13 @@ impl Shared {
         &self.metrics
     }
 
+    /// The informer of a kind, which goes on from now on.
     pub(crate) fn cache(&self, wanted: Wanted) -> Informer {
-        self.environment.informers.informer(wanted)
+        let informer = self.environment.informers.informer(wanted);
+        let mut kept = self.asked_for.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.entry_ref(informer.name())
+            .or_insert_with(|| informer.clone());
+        informer
     }
 
     /// All that is listened to.

@@ -5,17 +5,20 @@ use std::time::Duration;
 use serde_json::json;
 use skopos_controller::{Action, Context, Controller, EventKind, Failure, LeaderConfig, ManagerConfig};
 use skopos_object::{GroupVersionKind, Object};
-use skopos_testkit::{Fault, Rule, eventually};
+use skopos_testkit::{Fault, Faults, Rule, eventually};
 use tokio::time::Instant;
 
 use crate::stage::{Notes, Running, Stage, n_of};
 
-fn replica(stage: &Stage, name: &str, controller: Controller) -> Running {
-    let config = ManagerConfig {
+fn config(name: &str) -> ManagerConfig {
+    ManagerConfig {
         leader: Some(LeaderConfig::new("default", "apps", name)),
         ..ManagerConfig::new("x.io/apps")
-    };
-    stage.run_with(config, controller)
+    }
+}
+
+fn replica(stage: &Stage, name: &str, controller: Controller) -> Running {
+    stage.run_with(config(name), controller)
 }
 
 /// Notes who reconciles what.
@@ -134,4 +137,55 @@ async fn events_are_written_beside_the_reconciles() {
     })
     .await;
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_takes_over_with_a_cache_behind_waits_for_it() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    for name in ["goes", "changes"] {
+        stage.create(name).await;
+    }
+    let first = replica(&stage, "first", noting(&notes, "first"));
+    notes.until_count("first: changes 1", 1).await;
+    let faults = Faults::seeded(0);
+    let client = stage.server.client_behind(&faults);
+    let second = stage.run_on(&client, config("second"), noting(&notes, "second"));
+    eventually(async || {
+        if second.queue.len() == 2 {
+            Ok(())
+        } else {
+            Err("no cache yet")
+        }
+    })
+    .await;
+
+    // From here on the second replica hears nothing.
+    let silence = Rule::watch()
+        .resource("apps")
+        .then(Fault::Stall { after_bytes: 0 });
+    let silence = faults.add(silence);
+    faults.cut_open_streams();
+    stage.delete("goes").await;
+    stage.set("changes", 2).await;
+    notes.until_count("first: changes 2", 1).await;
+    first.stop().await;
+    eventually(async || {
+        let n = second.metric("leader_election_master_status");
+        if n == 1.0 { Ok(()) } else { Err("does not lead") }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(
+        notes.all().iter().all(|line| line.starts_with("first")),
+        "{:?}",
+        notes.all()
+    );
+
+    silence.remove();
+    faults.cut_open_streams();
+    notes.until_count("second: changes 2", 1).await;
+    assert_eq!(notes.count("second: changes 1"), 0);
+    assert_eq!(notes.count("second: goes 1"), 0);
+    second.stop().await;
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use skopos_client::{Api, DeleteParams, Patch, Resource, WriteParams};
+use skopos_client::{Api, Client, DeleteParams, Patch, Resource, WriteParams};
 use skopos_controller::{Action, Context, Controller, ControllerQueue, Failure, Manager, ManagerConfig};
 use skopos_object::{GroupVersionKind, Object};
 use skopos_testkit::{TestServer, definition, eventually};
@@ -80,7 +80,11 @@ impl Stage {
     }
 
     pub(crate) fn run_with(&self, config: ManagerConfig, controller: Controller) -> Running {
-        let mut manager = Manager::new(&self.server.client(), config).unwrap();
+        self.run_on(&self.server.client(), config, controller)
+    }
+
+    pub(crate) fn run_on(&self, client: &Client, config: ManagerConfig, controller: Controller) -> Running {
+        let mut manager = Manager::new(client, config).unwrap();
         let queue = manager.add(controller);
         let mut registry = prometheus_client::registry::Registry::default();
         manager.register(&mut registry);
