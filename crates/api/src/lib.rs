@@ -1,0 +1,30 @@
+//! Our own kinds (`skopos.dev/v1alpha1`) as Rust types, from which their definitions are generated.
+//!
+//! A [`Rule`] says which changes matter and where they go, a [`Sink`] is a place they go to, a [`Record`] keeps the
+//! history of kinds. Each reads the same from a cluster and from a file. What is only text here (expressions,
+//! paths, templates) is understood by `skopos-react`.
+
+mod matching;
+mod record;
+mod rule;
+mod sink;
+mod status;
+mod time;
+
+pub use crate::{
+    matching::{Event, On, Operator, Requirement, Scope, Selector},
+    record::{Keep, Record, RecordSpec, RecordStatus},
+    rule::{Action, Existing, Fields, Limits, OnExceed, Payload, Rule, RuleSpec, RuleStatus},
+    sink::{
+        Auth, Backoff, Batch, ConcurrencyPolicy, Delivery, Exec, File, Header, Hmac, Kafka, KubernetesAction,
+        KubernetesVerb, Nats, OrderBy, Postgres, Rabbitmq, SecretKey, Sink, SinkSpec, SinkStatus, Stdout,
+        Tls, ValueSource, Webhook,
+    },
+    status::{Condition, ConditionStatus},
+    time::{BadSpan, Span},
+};
+
+/// The group of our kinds.
+pub const GROUP: &str = "skopos.dev";
+/// The version of our kinds.
+pub const VERSION: &str = "v1alpha1";

@@ -1,0 +1,68 @@
+//! What to keep, how long, and what never to write down.
+
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Condition, Scope, Span};
+
+/// Keeps the history of kinds, whether or not a rule asks for them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[kube(
+    group = "skopos.dev",
+    version = "v1alpha1",
+    kind = "Record",
+    plural = "records",
+    namespaced,
+    status = "RecordStatus",
+    derive = "PartialEq",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Complete","type":"string","jsonPath":".status.conditions[?(@.type==\"CaptureComplete\")].status"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    crates(
+        kube_core = "::kube_core",
+        k8s_openapi = "::k8s_openapi",
+        schemars = "::schemars",
+        serde = "::serde",
+        serde_json = "::serde_json"
+    )
+)]
+pub struct RecordSpec {
+    /// Which objects.
+    pub on: Vec<Scope>,
+    /// For how long; what is not given is not limited here. What a sink has not been given yet is kept in any case.
+    #[serde(default)]
+    pub keep: Keep,
+    /// Fields that never reach the disk or a sink, by path, such as `spec.password` or `spec.users[*].token`. The
+    /// data of Secrets and the last-applied annotation never do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redact: Vec<String>,
+}
+
+/// How much history is kept: what is beyond any of these goes, the oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Keep {
+    /// Changes not older than this, such as `30d`.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub age: Option<Span>,
+    /// So many changes per kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<u64>,
+}
+
+/// How a [`Record`] is doing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordStatus {
+    /// Of which generation this is said.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// `Ready` and `CaptureComplete`.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+    /// How many changes are kept.
+    #[serde(default)]
+    pub changes: u64,
+}
