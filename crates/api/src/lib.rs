@@ -4,17 +4,23 @@
 //! history of kinds. Each reads the same from a cluster and from a file. What is only text here (expressions,
 //! paths, templates) is understood by `skopos-react`.
 
+mod definition;
+mod load;
 mod matching;
 mod record;
 mod rule;
+mod rule_test;
 mod sink;
 mod status;
 mod time;
 
 pub use crate::{
-    matching::{Event, On, Operator, Requirement, Scope, Selector},
+    definition::definitions,
+    load::{LoadError, Loaded, Resource, Trouble, load},
+    matching::{Event, Operator, Requirement, Scope, Selector, Watch},
     record::{Keep, Record, RecordSpec, RecordStatus},
     rule::{Action, Existing, Fields, Limits, OnExceed, Payload, Rule, RuleSpec, RuleStatus},
+    rule_test::{Case, Expect, RuleTest, RuleTestSpec},
     sink::{
         Auth, Backoff, Batch, ConcurrencyPolicy, Delivery, Exec, File, Header, Hmac, Kafka, KubernetesAction,
         KubernetesVerb, Nats, OrderBy, Postgres, Rabbitmq, SecretKey, Sink, SinkSpec, SinkStatus, Stdout,

@@ -16,6 +16,7 @@ pub struct Scope {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The kind; its plural, singular or short name will do too.
+    #[schemars(length(min = 1))]
     pub kind: String,
     /// Only in these namespaces. A rule in a namespace sees only its own, except from the namespace `skopos-system`
     /// or from a file.
@@ -29,7 +30,7 @@ pub struct Scope {
 /// Which changes of which objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct On {
+pub struct Watch {
     /// The API group; empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
@@ -37,6 +38,7 @@ pub struct On {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The kind; its plural, singular or short name will do too.
+    #[schemars(length(min = 1))]
     pub kind: String,
     /// Only these changes; all unless given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,6 +84,7 @@ pub struct Selector {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Requirement {
     /// The label.
+    #[schemars(length(min = 1))]
     pub key: String,
     /// How it is compared.
     pub operator: Operator,

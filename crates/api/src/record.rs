@@ -14,6 +14,7 @@ use crate::{Condition, Scope, Span};
     version = "v1alpha1",
     kind = "Record",
     plural = "records",
+    category = "skopos",
     namespaced,
     status = "RecordStatus",
     derive = "PartialEq",
@@ -30,7 +31,8 @@ use crate::{Condition, Scope, Span};
 )]
 pub struct RecordSpec {
     /// Which objects.
-    pub on: Vec<Scope>,
+    #[schemars(length(min = 1))]
+    pub watch: Vec<Scope>,
     /// For how long; what is not given is not limited here. What a sink has not been given yet is kept in any case.
     #[serde(default)]
     pub keep: Keep,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Condition, On};
+use crate::{Condition, Watch};
 
 /// When a change matches, deliver it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
@@ -15,10 +15,11 @@ use crate::{Condition, On};
     version = "v1alpha1",
     kind = "Rule",
     plural = "rules",
+    category = "skopos",
     namespaced,
     status = "RuleStatus",
     derive = "PartialEq",
-    printcolumn = r#"{"name":"On","type":"string","jsonPath":".spec.on.kind"}"#,
+    printcolumn = r#"{"name":"Watch","type":"string","jsonPath":".spec.watch.kind"}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Matched","type":"integer","jsonPath":".status.matched"}"#,
     printcolumn = r#"{"name":"Delivered","type":"integer","jsonPath":".status.delivered"}"#,
@@ -33,8 +34,9 @@ use crate::{Condition, On};
     )
 )]
 pub struct RuleSpec {
+    // Not `on`: YAML 1.1, and so kubectl, reads a plain `on` as `true`, also as a key.
     /// Which changes of which objects.
-    pub on: On,
+    pub watch: Watch,
     /// What becomes of objects that were there before the rule.
     #[serde(default)]
     pub existing: Existing,
@@ -46,6 +48,7 @@ pub struct RuleSpec {
     pub when: Option<String>,
     /// What happens then: each on its own, with its own position.
     #[serde(rename = "do")]
+    #[schemars(length(min = 1))]
     pub actions: Vec<Action>,
     /// How much the rule may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +94,8 @@ pub struct Fields {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Action {
-    /// The name of a [`Sink`](crate::Sink) in the rule's namespace.
+    /// The name of a `Sink` in the rule's namespace.
+    #[schemars(length(min = 1))]
     pub sink: String,
     /// What is sent, unless there is a template.
     #[serde(default)]
@@ -169,6 +173,6 @@ pub struct RuleStatus {
     pub last_error: String,
 }
 
-fn anything(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+pub(crate) fn anything(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }

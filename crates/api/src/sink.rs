@@ -16,6 +16,7 @@ use crate::{Condition, Span};
     version = "v1alpha1",
     kind = "Sink",
     plural = "sinks",
+    category = "skopos",
     namespaced,
     status = "SinkStatus",
     derive = "PartialEq",
@@ -62,6 +63,38 @@ pub struct SinkSpec {
     /// How to deliver.
     #[serde(default)]
     pub delivery: Delivery,
+}
+
+/// The names of the destinations, of which a sink has exactly one.
+pub(crate) const DESTINATIONS: [&str; 9] = [
+    "webhook",
+    "nats",
+    "kafka",
+    "rabbitmq",
+    "postgres",
+    "file",
+    "stdout",
+    "exec",
+    "kubernetes",
+];
+
+impl SinkSpec {
+    /// The names of the destinations that are given. A sink that can be used has exactly one.
+    pub fn destinations(&self) -> Vec<&'static str> {
+        let given = [
+            self.webhook.is_some(),
+            self.nats.is_some(),
+            self.kafka.is_some(),
+            self.rabbitmq.is_some(),
+            self.postgres.is_some(),
+            self.file.is_some(),
+            self.stdout.is_some(),
+            self.exec.is_some(),
+            self.kubernetes.is_some(),
+        ];
+        let named = DESTINATIONS.into_iter().zip(given);
+        named.filter(|(_, given)| *given).map(|(name, _)| name).collect()
+    }
 }
 
 /// How to deliver. The defaults: at least once, in order per object, for ever.
