@@ -1,11 +1,44 @@
 //! Capture every change durably: log, mirror and positions on disk, retention, replay.
 //!
-//! [`Log`] is how everyone else reads what was captured.
+//! A [`Journal`] keeps, for each collection that is captured, what happened to its objects, a mirror of the objects
+//! that exist, and up to where it is known, all written in one transaction. [`Capture`] fills it, [`Log`] is how everyone else reads it.
+//!
+//! # On disk
+//!
+//! `segment-<n>` files hold records with a checksum each: changes, positions, collections, holes. The last record of a
+//! transaction says so, and what follows the last such record is cut off at the next start. A state before and after is
+//! compressed as one. The mirror is in memory only as keys, versions and places in the segments; `checkpoint-<n>` saves
+//! reading the segments before it, `index-<n>` where in a complete segment what stands. A segment goes when nobody
+//! needs its changes any more, after the last states of objects that still exist were copied out of it. `LOCK` keeps a
+//! second process out.
 
+mod answer;
+mod bytes;
+mod capture;
+mod checkpoint;
+mod commit;
 mod entry;
+mod journal;
 mod log;
+mod read;
+mod record;
+mod recover;
+mod redact;
+mod retain;
+mod scan;
+mod segment;
+mod sidecar;
+mod state;
+#[cfg(test)]
+mod tests;
 
 pub use crate::{
+    capture::{Asked, Capture, CaptureConfig, CaptureStatus, Phase},
+    commit::CommitError,
     entry::{ChangeId, Entry, Observed, Seq},
+    journal::{Journal, JournalConfig, JournalStats, OpenError},
     log::{Hole, Log, ReadError, Wanted},
+    recover::Damage,
+    redact::{BadPath, FieldPath, REDACTED},
+    retain::{Limits, Retention},
 };

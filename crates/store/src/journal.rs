@@ -9,9 +9,10 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use skopos_disk::Disk;
+
 use crate::{
     commit::Core,
-    disk::Disk,
     entry::Revision,
     log::Log,
     snapshot,

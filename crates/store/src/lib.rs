@@ -30,7 +30,6 @@
 //! what is on disk is then unknown. Reads go on in both cases.
 
 mod commit;
-mod disk;
 mod entries;
 mod entry;
 mod frame;
@@ -38,8 +37,6 @@ mod journal;
 mod log;
 mod plan;
 mod recover;
-#[cfg(test)]
-mod sim;
 mod snapshot;
 mod space;
 mod state;

@@ -2,8 +2,9 @@
 
 use std::{io, sync::Arc, time::Instant};
 
+use skopos_disk::{Disk, DiskFile, is_no_space, write_all};
+
 use crate::{
-    disk::{Disk, DiskFile},
     entry::{EventOp, Revision},
     frame::{FILE_HEADER, FileKind, FrameBuffer, Record, RecordKind, file_header},
     state::Change,
@@ -209,21 +210,4 @@ fn record(change: &Change) -> Record<'_> {
             modified: *revision,
         },
     }
-}
-
-pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::StorageFull.into()),
-            Ok(n) => bytes = &bytes[n..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-fn is_no_space(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

@@ -4,8 +4,9 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 
+use skopos_disk::{Disk, TakeError};
+
 use crate::{
-    disk::{Disk, TakeError},
     entry::{Entry, Event, EventOp, Revision},
     frame::{Damage, FILE_HEADER, FileKind, FrameReader, Record, RecordKind, holds_frame},
     log::{Log, log_name, parse_log_name},

@@ -11,9 +11,10 @@ use std::{
 
 use bytes::Bytes;
 
+use skopos_disk::{Disk, DiskFile};
+
 use crate::{
     commit::Core,
-    disk::{Disk, DiskFile},
     entries::View,
     entry::{Entry, Revision},
     frame::{Damage, FileKind, FrameBuffer, FrameReader, Record, RecordKind, file_header},

@@ -9,9 +9,10 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use skopos_disk::{Directory, Disk};
+
 use crate::{
     commit::{Committer, Core, Groups, Limits, Request},
-    disk::{Directory, Disk},
     entry::{Compacted, Entry, Revision},
     journal::Journal,
     plan::Task,

@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 
 use super::{open, put, run, small, write};
-use crate::{
-    Range, Revision, Store,
-    sim::{Faults, SimDisk},
-};
+use skopos_disk::{Faults, SimDisk};
+
+use crate::{Range, Revision, Store};
 
 const S: &str = "core/configmaps";
 

@@ -3,14 +3,9 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use super::{delete, dump, large, open, put, run, small, text, write};
-use crate::{
-    OpenError, Revision, StorageError, WriteError,
-    commit::Core,
-    disk::Disk,
-    recover::recover,
-    sim::{Faults, SimDisk},
-    snapshot,
-};
+use skopos_disk::{Disk, Faults, SimDisk};
+
+use crate::{OpenError, Revision, StorageError, WriteError, commit::Core, recover::recover, snapshot};
 
 const S: &str = "core/configmaps";
 

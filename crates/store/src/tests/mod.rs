@@ -8,9 +8,9 @@ mod reference;
 
 use std::sync::Arc;
 
-use crate::{
-    Config, Entry, Expect, History, Op, OpenError, Revision, Store, Template, Write, WriteError, sim::SimDisk,
-};
+use skopos_disk::SimDisk;
+
+use crate::{Config, Entry, Expect, History, Op, OpenError, Revision, Store, Template, Write, WriteError};
 
 /// Runs a future to its end.
 fn run<F: Future>(future: F) -> F::Output {

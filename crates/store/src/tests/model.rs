@@ -10,9 +10,11 @@ use super::{
     reference::{Model, Seen, Value},
     run,
 };
+use skopos_disk::SimDisk;
+
 use crate::{
     Compacted, Config, Event, EventOp, Expect, History, Op, Range, Revision, Store, Template, Watcher, Write,
-    WriteError, sim::SimDisk,
+    WriteError,
 };
 
 const SPACES: [&str; 2] = ["core/pods", "example.com/apps"];

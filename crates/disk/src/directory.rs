@@ -1,4 +1,4 @@
-//! What the store needs of a directory, so that tests can put a failing one in its place.
+//! What is asked of a directory, and a real one.
 
 use std::{
     fmt::Debug,
@@ -8,48 +8,65 @@ use std::{
 };
 
 /// A flat directory of files.
-pub(crate) trait Disk: Debug + Send + Sync + 'static {
+pub trait Disk: Debug + Send + Sync + 'static {
     /// The path, for messages.
     fn path(&self) -> PathBuf;
     /// The names of the files.
     fn names(&self) -> io::Result<Vec<String>>;
+    /// The length of a file.
     fn len(&self, name: &str) -> io::Result<u64>;
+    /// A file from its beginning.
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>>;
+    /// A file to be read anywhere, also while it grows.
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>>;
     /// A new, empty file; replaces an old one of that name.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// An existing file, to be written at its end.
     fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// Gives a file another name, and replaces an old one of that name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations, renames and removals durable.
     fn sync_names(&self) -> io::Result<()>;
 }
 
 /// An open file that is only ever appended to or cut.
-pub(crate) trait DiskFile: Write + Debug + Send {
+pub trait DiskFile: Write + Debug + Send {
     /// Makes contents and length durable.
     fn sync(&mut self) -> io::Result<()>;
     /// Cuts the file; later writes go to the new end.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 }
 
+/// An open file that is read anywhere.
+pub trait ReadAt: Debug + Send + Sync {
+    /// Fills a buffer from an offset on; a file that ends before is an error.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
 /// A real directory, locked against a second process.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub struct Directory {
     path: PathBuf,
     _lock: File,
 }
 
 /// Why the directory could not be taken.
 #[derive(Debug)]
-pub(crate) enum TakeError {
-    Locked { holder: String },
+pub enum TakeError {
+    /// Another process has it.
+    Locked {
+        /// Its process id, if it is known.
+        holder: String,
+    },
+    /// It cannot be made or written to.
     Io(io::Error),
 }
 
 impl Directory {
     /// Creates the directory if need be, and locks it until this is dropped or the process ends.
-    pub(crate) fn take(path: &Path) -> Result<Self, TakeError> {
+    pub fn take(path: &Path) -> Result<Self, TakeError> {
         create_dir(path).map_err(TakeError::Io)?;
         let name = path.join("LOCK");
         let mut lock = private()
@@ -97,6 +114,7 @@ impl Disk for Directory {
         Ok(names)
     }
 
+    /// The length of a file.
     fn len(&self, name: &str) -> io::Result<u64> {
         Ok(fs::metadata(self.path.join(name))?.len())
     }
@@ -106,6 +124,10 @@ impl Disk for Directory {
             256 << 10,
             File::open(self.path.join(name))?,
         )))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
+        Ok(Box::new(File::open(self.path.join(name))?))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -175,4 +197,41 @@ impl DiskFile for File {
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         self.set_len(len)
     }
+}
+
+#[cfg(unix)]
+impl ReadAt for File {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(self, buffer, offset)
+    }
+}
+
+/// Each read through a handle of its own: positions of one handle are shared.
+#[cfg(not(unix))]
+impl ReadAt for File {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        use io::Seek as _;
+        let mut file = self.try_clone()?;
+        file.seek(io::SeekFrom::Start(offset))?;
+        file.read_exact(buffer)
+    }
+}
+
+/// Writes everything. A file that takes no more counts as a full disk.
+pub fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::StorageFull.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether an error goes away when there is room.
+pub fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

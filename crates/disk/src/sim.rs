@@ -4,26 +4,26 @@ use std::{
     collections::BTreeMap,
     io::{self, Read, Write},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::disk::{Disk, DiskFile};
+use crate::{Disk, DiskFile, ReadAt};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Faults {
+pub struct Faults {
     /// Bytes that still fit, over all files; cutting and removing gives some back.
-    pub(crate) space: Option<usize>,
+    pub space: Option<usize>,
     /// Syncs fail from now on.
-    pub(crate) sync: bool,
+    pub sync: bool,
     /// Writes fail with an error that is not about space, after so many bytes.
-    pub(crate) write_after: Option<usize>,
+    pub write_after: Option<usize>,
     /// Cutting fails.
-    pub(crate) truncate: bool,
+    pub truncate: bool,
     /// New files cannot be made.
-    pub(crate) create: bool,
+    pub create: bool,
     /// Each write takes at most so many bytes.
-    pub(crate) short: Option<usize>,
+    pub short: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,25 +40,26 @@ struct Shared {
 
 /// The directory; clones are the same one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SimDisk {
+pub struct SimDisk {
     shared: Arc<Mutex<Shared>>,
 }
 
 impl SimDisk {
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap()
+        lock(&self.shared)
     }
 
-    pub(crate) fn set(&self, faults: Faults) {
+    /// Says what goes wrong from now on.
+    pub fn set(&self, faults: Faults) {
         self.lock().faults = faults;
     }
 
     /// The directory after the machine went down: of each file the synced part is there, and of the rest
     /// whatever `keep` says (given its length). Names are as they were.
-    pub(crate) fn crashed(&self, mut keep: impl FnMut(usize) -> usize) -> SimDisk {
+    pub fn crashed(&self, mut keep: impl FnMut(usize) -> usize) -> SimDisk {
         let after = SimDisk::default();
         for (name, file) in &self.lock().files {
-            let mut inode = file.lock().unwrap().clone();
+            let mut inode = lock(file).clone();
             let unsynced = inode.bytes.len() - inode.synced;
             let len = inode.synced + keep(unsynced).min(unsynced);
             inode.bytes.truncate(len);
@@ -72,14 +73,15 @@ impl SimDisk {
     }
 
     /// Changes the bytes of one file.
-    pub(crate) fn edit(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>)) {
+    pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Vec<u8>)) {
         let file = self.lock().files[name].clone();
-        let mut inode = file.lock().unwrap();
+        let mut inode = lock(&file);
         edit(&mut inode.bytes);
         inode.synced = inode.bytes.len();
     }
 
-    pub(crate) fn names_with(&self, prefix: &str) -> Vec<String> {
+    /// The names that begin so.
+    pub fn names_with(&self, prefix: &str) -> Vec<String> {
         self.lock()
             .files
             .keys()
@@ -88,8 +90,9 @@ impl SimDisk {
             .collect()
     }
 
-    pub(crate) fn content(&self, name: &str) -> Vec<u8> {
-        self.lock().files[name].lock().unwrap().bytes.clone()
+    /// The bytes of one file, synced or not.
+    pub fn content(&self, name: &str) -> Vec<u8> {
+        lock(&self.lock().files[name]).bytes.clone()
     }
 
     fn file(&self, name: &str) -> io::Result<Arc<Mutex<Inode>>> {
@@ -111,12 +114,19 @@ impl Disk for SimDisk {
     }
 
     fn len(&self, name: &str) -> io::Result<u64> {
-        Ok(self.file(name)?.lock().unwrap().bytes.len() as u64)
+        Ok(lock(&*self.file(name)?).bytes.len() as u64)
     }
 
     fn read(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
         self.file(name)?;
         Ok(Box::new(io::Cursor::new(self.content(name))))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
+        Ok(Box::new(SimFile {
+            disk: self.clone(),
+            inode: self.file(name)?,
+        }))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -148,7 +158,7 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let freed = self.file(name)?.lock().unwrap().bytes.len();
+        let freed = lock(&*self.file(name)?).bytes.len();
         let mut shared = self.lock();
         shared.files.remove(name);
         if let Some(space) = &mut shared.faults.space {
@@ -186,7 +196,7 @@ impl Write for SimFile {
                 return Err(io::ErrorKind::StorageFull.into());
             }
         }
-        self.inode.lock().unwrap().bytes.extend_from_slice(&bytes[..n]);
+        lock(&self.inode).bytes.extend_from_slice(&bytes[..n]);
         Ok(n)
     }
 
@@ -200,7 +210,7 @@ impl DiskFile for SimFile {
         if self.disk.lock().faults.sync {
             return Err(io::Error::other("injected sync error"));
         }
-        let mut inode = self.inode.lock().unwrap();
+        let mut inode = lock(&self.inode);
         inode.synced = inode.bytes.len();
         Ok(())
     }
@@ -210,7 +220,7 @@ impl DiskFile for SimFile {
         if faults.truncate {
             return Err(io::Error::other("injected truncate error"));
         }
-        let mut inode = self.inode.lock().unwrap();
+        let mut inode = lock(&self.inode);
         let freed = inode.bytes.len() - len as usize;
         inode.bytes.truncate(len as usize);
         inode.synced = inode.synced.min(len as usize);
@@ -219,4 +229,18 @@ impl DiskFile for SimFile {
         }
         Ok(())
     }
+}
+
+impl ReadAt for SimFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let inode = lock(&self.inode);
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = inode.bytes.get(from..).and_then(|rest| rest.get(..buffer.len()));
+        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,252 @@
+//! What reports mean for what is known: the changes to write down.
+
+use std::{collections::HashMap, sync::PoisonError};
+
+use jiff::Timestamp;
+use skopos_object::{Object, ObjectKey, Op, ResourceVersion};
+
+use crate::{
+    Journal, Observed,
+    commit::Draft,
+    read::read_at,
+    record::{Bodies, Meta},
+    redact::Redactor,
+    segment::Location,
+    state::{Known, Uid, mirror_key},
+};
+
+/// So many objects that are gone are written down at once.
+const GONE_AT_ONCE: usize = 500;
+
+/// Turns what is reported about one collection into changes. It reads the mirror, so it may wait for the disk.
+#[derive(Debug)]
+pub(super) struct Comparison {
+    journal: Journal,
+    collection: u32,
+    redactor: Redactor,
+}
+
+/// What is known of an object within a batch: more than the mirror has.
+#[derive(Debug)]
+enum Latest {
+    Exists {
+        uid: Uid,
+        version: ResourceVersion,
+        body: Object,
+    },
+    Gone,
+}
+
+/// The changes of one batch.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) drafts: Vec<Draft>,
+    latest: HashMap<Box<str>, Latest>,
+    /// Objects that were in a list.
+    listed: Vec<Box<str>>,
+}
+
+/// The last state that is known.
+enum Before {
+    Nothing,
+    Exists { uid: Uid, version: ResourceVersion },
+}
+
+impl Comparison {
+    pub(super) fn new(journal: Journal, collection: u32, redactor: Redactor) -> Self {
+        Self {
+            journal,
+            collection,
+            redactor,
+        }
+    }
+
+    /// An object is there, as a watch says.
+    pub(super) fn applied(&self, object: Object, observed: Observed, batch: &mut Batch) {
+        let object = self.redactor.redact(object);
+        let key = mirror_key(&object.key());
+        match self.before(&key, batch) {
+            Before::Nothing => self.created(key, object, observed, batch),
+            Before::Exists { uid, version } if uid == Uid::new(object.uid()) => {
+                if version != object.resource_version() {
+                    self.updated(key, object, observed, batch);
+                }
+            }
+            Before::Exists { .. } => {
+                self.gone(&key, observed, batch);
+                self.created(key, object, observed, batch);
+            }
+        }
+    }
+
+    /// An object is in a list. An older version than the one that is known says nothing, unless versions cannot be compared.
+    pub(super) fn listed(&self, object: Object, observed: Observed, comparable: bool, batch: &mut Batch) {
+        let key = mirror_key(&object.key());
+        batch.listed.push(key.clone());
+        let is_older = match self.before(&key, batch) {
+            Before::Exists { uid, version } => {
+                comparable && uid == Uid::new(object.uid()) && version > object.resource_version()
+            }
+            Before::Nothing => false,
+        };
+        if !is_older {
+            self.applied(object, observed, batch);
+        }
+    }
+
+    /// An object is gone, and this is its last state.
+    pub(super) fn deleted(&self, object: Object, observed: Observed, batch: &mut Batch) {
+        let object = self.redactor.redact(object);
+        let key = mirror_key(&object.key());
+        let is_other =
+            matches!(self.before(&key, batch), Before::Exists { uid, .. } if uid != Uid::new(object.uid()));
+        if is_other {
+            self.gone(&key, observed, batch);
+        }
+        let meta = self.meta(Op::Deleted, &object, observed);
+        let bodies = Bodies::pack(Some(object.bytes()), None);
+        batch.drafts.push(Draft::Change(meta, bodies));
+        batch.latest.insert(key, Latest::Gone);
+    }
+
+    /// Some of the objects that were not in the list of a generation.
+    pub(super) fn unlisted(&self, generation: u32) -> Vec<Box<str>> {
+        let state = self.journal.shared.read();
+        let Some(collection) = state.get(self.collection) else {
+            return Vec::new();
+        };
+        let unseen = collection
+            .objects
+            .iter()
+            .filter(|(_, known)| known.seen != generation);
+        unseen.take(GONE_AT_ONCE).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// An object is gone, as a comparison found out; its last known state is written down.
+    pub(super) fn gone(&self, key: &str, observed: Observed, batch: &mut Batch) {
+        let (uid, version) = match self.before(key, batch) {
+            Before::Nothing => return,
+            Before::Exists { uid, version } => (uid, version),
+        };
+        let body = self.body(key, batch);
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        let meta = Meta {
+            key: ObjectKey::namespaced(namespace, name),
+            uid: uid.to_string(),
+            version,
+            ..self.blank(Op::Deleted, observed)
+        };
+        let bodies = Bodies::pack(body.as_ref().map(|body| &body.bytes()[..]), None);
+        batch.drafts.push(Draft::Change(meta, bodies));
+        batch.latest.insert(key.into(), Latest::Gone);
+    }
+
+    /// Notes which objects were in the list of a generation, once the batch is written.
+    pub(super) fn mark(&self, batch: Batch, generation: u32) {
+        if batch.listed.is_empty() {
+            return;
+        }
+        let mut state = self
+            .journal
+            .shared
+            .state
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(collection) = state.collections.get_mut(self.collection as usize) else {
+            return;
+        };
+        for key in batch.listed {
+            if let Some(known) = collection.objects.get_mut(&key) {
+                known.seen = generation;
+            }
+        }
+    }
+
+    fn created(&self, key: Box<str>, object: Object, observed: Observed, batch: &mut Batch) {
+        let meta = self.meta(Op::Created, &object, observed);
+        let bodies = Bodies::pack(None, Some(object.bytes()));
+        batch.drafts.push(Draft::Change(meta, bodies));
+        batch.latest.insert(key, Latest::of(object));
+    }
+
+    fn updated(&self, key: Box<str>, object: Object, observed: Observed, batch: &mut Batch) {
+        let before = self.body(&key, batch);
+        let meta = self.meta(Op::Updated, &object, observed);
+        let bodies = Bodies::pack(
+            before.as_ref().map(|body| &body.bytes()[..]),
+            Some(object.bytes()),
+        );
+        batch.drafts.push(Draft::Change(meta, bodies));
+        batch.latest.insert(key, Latest::of(object));
+    }
+
+    fn meta(&self, op: Op, object: &Object, observed: Observed) -> Meta {
+        Meta {
+            key: object.key(),
+            uid: object.uid().into(),
+            version: object.resource_version(),
+            ..self.blank(op, observed)
+        }
+    }
+
+    fn blank(&self, op: Op, observed: Observed) -> Meta {
+        Meta {
+            seq: crate::Seq::default(),
+            at: Timestamp::UNIX_EPOCH,
+            op,
+            observed,
+            collection: self.collection,
+            key: ObjectKey::default(),
+            uid: String::new(),
+            version: ResourceVersion::default(),
+        }
+    }
+
+    fn before(&self, key: &str, batch: &Batch) -> Before {
+        match batch.latest.get(key) {
+            Some(Latest::Gone) => Before::Nothing,
+            Some(Latest::Exists { uid, version, .. }) => Before::Exists {
+                uid: uid.clone(),
+                version: version.clone(),
+            },
+            None => {
+                let state = self.journal.shared.read();
+                let known = state.known(self.collection, key);
+                known.map_or(Before::Nothing, |Known { uid, version, .. }| Before::Exists {
+                    uid: uid.clone(),
+                    version: version.clone(),
+                })
+            }
+        }
+    }
+
+    /// The last state; nothing if there is none or it cannot be read.
+    fn body(&self, key: &str, batch: &Batch) -> Option<Object> {
+        match batch.latest.get(key) {
+            Some(Latest::Gone) => return None,
+            Some(Latest::Exists { body, .. }) => return Some(body.clone()),
+            None => {}
+        }
+        let shared = &self.journal.shared;
+        let (segment, location, about) = {
+            let state = shared.read();
+            let collection = state.get(self.collection)?;
+            let location: Location = collection.objects.get(key)?.location;
+            let segment = state.segments.get(&location.segment)?.clone();
+            (segment, location, collection.about.clone())
+        };
+        // Damage is noted where it is found; the change is worth writing down without what was before.
+        let entry = read_at(shared, &segment, location, &about).ok()?;
+        entry.after
+    }
+}
+
+impl Latest {
+    fn of(object: Object) -> Self {
+        Self::Exists {
+            uid: Uid::new(object.uid()),
+            version: object.resource_version(),
+            body: object,
+        }
+    }
+}

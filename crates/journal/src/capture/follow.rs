@@ -1,0 +1,488 @@
+//! One collection, from wherever the journal ends.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use skopos_informer::{ListReason, Reflector, Report};
+use skopos_object::{Collection, HistoryId, ListWatchError, OpenError, ResourceVersion};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Asked, CaptureStatus, Phase, Shared,
+    compare::{Batch, Comparison},
+    lock,
+};
+use crate::{
+    CommitError, Hole, Observed, Seq,
+    commit::{Draft, Transaction},
+    redact::Redactor,
+    state::{About, Position},
+};
+
+/// No wait for something to be served is longer than so many first ones.
+const LONGEST_RETRY: u32 = 10;
+/// A collection that says so often in a row that it is not there is looked for anew.
+const NOT_FOUND: u32 = 2;
+/// After a watch was opened anew, what comes within this time is from before.
+const CATCHING_UP: Duration = Duration::from_secs(1);
+
+pub(super) struct Follower {
+    shared: Arc<Shared>,
+    asked: Asked,
+    name: String,
+}
+
+/// Why following came to an end for now.
+enum Ended {
+    /// It may be served by something else, or by nothing.
+    Lost,
+    /// The journal takes no more changes.
+    Failed(CommitError),
+}
+
+/// What is being followed.
+struct Session {
+    collection: u32,
+    comparison: Arc<Comparison>,
+    reflector: Reflector,
+    history: Option<HistoryId>,
+    /// Everything before this is known; nothing if the collection was never listed.
+    known_until: Option<Timestamp>,
+    /// Why the session begins with a list, if it does although something is known: the reason, and whether versions can
+    /// be compared.
+    doubt: (&'static str, bool),
+    /// Counts the lists.
+    generation: u32,
+    list: Option<List>,
+    /// Until when changes count as resumed and not as live.
+    resumed_until: Option<Instant>,
+    n_not_found: u32,
+}
+
+/// A list that is being read.
+struct List {
+    reason: &'static str,
+    /// Whether its versions can be compared with those that are known.
+    comparable: bool,
+    /// The first change that it showed.
+    first: Option<Seq>,
+}
+
+impl Follower {
+    pub(super) fn new(shared: Arc<Shared>, asked: Asked) -> Self {
+        let name = asked.name.to_string();
+        Self { shared, asked, name }
+    }
+
+    pub(super) async fn run(self, stop: CancellationToken) {
+        self.set_phase(Phase::Listing);
+        stop.run_until_cancelled(self.follow()).await;
+    }
+
+    async fn follow(&self) {
+        let first_retry = self.shared.config.retry;
+        let mut retry = first_retry;
+        loop {
+            match self.shared.collections.reopen(&self.asked.name).await {
+                Ok(found) => match self.follow_found(found).await {
+                    Ended::Lost => retry = first_retry,
+                    Ended::Failed(error) => {
+                        self.set_phase(Phase::Failed(error.to_string()));
+                        return;
+                    }
+                },
+                Err(error) => {
+                    self.set_phase(Phase::NotServed(error.to_string()));
+                    if matches!(error, OpenError::Missing(_)) {
+                        self.all_gone().await;
+                    }
+                }
+            }
+            tokio::time::sleep(retry).await;
+            retry = (retry * 2).min(first_retry * LONGEST_RETRY);
+        }
+    }
+
+    /// There is certainly no such collection: what was in it is gone.
+    async fn all_gone(&self) {
+        let journal = &self.shared.journal;
+        let found = {
+            let state = journal.shared.read();
+            let number = state.collection(&self.shared.config.source, &self.name);
+            number.and_then(|number| {
+                let collection = state.get(number)?;
+                let at = collection.position.as_ref().map(|position| position.at);
+                (!collection.objects.is_empty()).then_some((number, at.unwrap_or(state.newest)))
+            })
+        };
+        let Some((number, after)) = found else {
+            return;
+        };
+        let comparison = Comparison::new(journal.clone(), number, Redactor::default());
+        loop {
+            let mut batch = Batch::default();
+            // No list is ever of this generation.
+            for key in comparison.unlisted(u32::MAX) {
+                comparison.gone(&key, Observed::Relist { after }, &mut batch);
+            }
+            if batch.drafts.is_empty() {
+                return;
+            }
+            let transaction = self.transaction(std::mem::take(&mut batch.drafts));
+            if self.shared.journal.commit(transaction).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn follow_found(&self, found: Collection) -> Ended {
+        let mut session = match self.begin(&found).await {
+            Ok(session) => session,
+            Err(ended) => return ended,
+        };
+        loop {
+            let reports = session.reflector.next().await;
+            if let Err(ended) = self.take(&mut session, reports).await {
+                return ended;
+            }
+        }
+    }
+
+    /// Finds out from where to go on.
+    async fn begin(&self, found: &Collection) -> Result<Session, Ended> {
+        let collection = self.number(found).await?;
+        let position = {
+            let state = self.shared.journal.shared.read();
+            state.get(collection).and_then(|one| one.position.clone())
+        };
+        let history = self.history(found).await;
+        let is_other = match (
+            position.as_ref().and_then(|known| known.history.as_ref()),
+            &history,
+        ) {
+            (Some(known), Some(now)) => known != now,
+            _ => false,
+        };
+        let from = match &position {
+            Some(position) if !is_other => position.version.clone(),
+            _ => ResourceVersion::default(),
+        };
+        let doubt = match is_other {
+            true => (ListReason::OtherHistory.as_str(), false),
+            false => ("damaged", true),
+        };
+        let redactor = Redactor::new(self.asked.redact.clone());
+        Ok(Session {
+            collection,
+            comparison: Arc::new(Comparison::new(self.shared.journal.clone(), collection, redactor)),
+            reflector: Reflector::resume(found.source.clone(), self.shared.config.reflector.clone(), from),
+            history,
+            known_until: position.map(|position| position.at),
+            doubt,
+            generation: 0,
+            list: None,
+            resumed_until: None,
+            n_not_found: 0,
+        })
+    }
+
+    /// The number of the collection, which it gets now if it has none.
+    async fn number(&self, found: &Collection) -> Result<u32, Ended> {
+        let about = About {
+            source: self.shared.config.source.clone(),
+            name: self.name.clone(),
+            kind: found.kind.clone(),
+            plural: found.plural.clone(),
+        };
+        // Behind whatever an earlier follower of the same collection still had under way.
+        self.write(Vec::new).await?;
+        loop {
+            let known = {
+                let state = self.shared.journal.shared.read();
+                let number = state.collection(&about.source, &about.name);
+                number.filter(|number| state.get(*number).is_some_and(|one| one.about == about))
+            };
+            if let Some(number) = known {
+                return Ok(number);
+            }
+            self.write(|| vec![Draft::Collection(about.clone())]).await?;
+        }
+    }
+
+    async fn history(&self, found: &Collection) -> Option<HistoryId> {
+        let history: Result<_, ListWatchError> = found.source.history().await;
+        history.ok().flatten()
+    }
+
+    /// Writes down what reports say.
+    async fn take(&self, session: &mut Session, reports: Vec<Report>) -> Result<(), Ended> {
+        let mut objects = Vec::new();
+        let mut heard = false;
+        for report in reports {
+            match report {
+                Report::Applied(_) | Report::Deleted(_) | Report::Listed(_) | Report::Unlisted(_) => {
+                    objects.push(report);
+                }
+                Report::Bookmark(_) => heard = true,
+                Report::Replace { reason } => {
+                    self.flush(session, &mut objects).await?;
+                    session.begin_list(reason);
+                    self.set_phase(Phase::Listing);
+                }
+                Report::Replaced { version } => {
+                    self.flush(session, &mut objects).await?;
+                    self.finish_list(session, version).await?;
+                }
+                Report::Watching => {
+                    session.resumed_until = Some(Instant::now() + CATCHING_UP);
+                    session.n_not_found = 0;
+                    // A list may come through a watch; then it is not complete yet.
+                    if session.list.is_none() && !session.reflector.position().is_empty() {
+                        self.set_phase(Phase::Watching);
+                    }
+                }
+                Report::Resumed => session.resumed_until = Some(Instant::now() + CATCHING_UP),
+                Report::Malformed { object, .. } => self.note_malformed(&object),
+                Report::Trouble { error, .. } => {
+                    self.note_trouble(&error);
+                    session.n_not_found = match error.is_not_found() {
+                        true => session.n_not_found + 1,
+                        false => 0,
+                    };
+                }
+            }
+        }
+        let n_objects = objects.len();
+        self.flush(session, &mut objects).await?;
+        if heard && n_objects == 0 && session.list.is_none() {
+            let position = self.position(session, session.reflector.position().clone());
+            let collection = session.collection;
+            self.write(|| vec![Draft::Position(collection, position.clone())])
+                .await?;
+            self.note_heard();
+        }
+        match session.n_not_found >= NOT_FOUND {
+            true => Err(Ended::Lost),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes down objects, and how far the collection is known with them.
+    async fn flush(&self, session: &mut Session, objects: &mut Vec<Report>) -> Result<(), Ended> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let reports = Arc::new(std::mem::take(objects));
+        let comparison = session.comparison.clone();
+        let observed = session.observed();
+        let comparable = session.list.as_ref().is_none_or(|list| list.comparable);
+        let build = tokio::task::spawn_blocking(move || {
+            let mut batch = Batch::default();
+            for report in reports.iter() {
+                match report {
+                    Report::Applied(object) => comparison.applied(object.clone(), observed, &mut batch),
+                    Report::Listed(object) => {
+                        comparison.listed(object.clone(), observed, comparable, &mut batch);
+                    }
+                    Report::Deleted(object) | Report::Unlisted(object) => {
+                        comparison.deleted(object.clone(), observed, &mut batch);
+                    }
+                    _ => {}
+                }
+            }
+            batch
+        });
+        let Ok(mut batch) = build.await else {
+            return Err(Ended::Lost);
+        };
+        let mut drafts = std::mem::take(&mut batch.drafts);
+        let is_live = session.list.is_none() && !session.reflector.position().is_empty();
+        if is_live {
+            let position = self.position(session, session.reflector.position().clone());
+            session.known_until = Some(position.at);
+            drafts.push(Draft::Position(session.collection, position));
+        }
+        let head = self.write_once(drafts).await?;
+        if let (Some(list), Some(head)) = (&mut session.list, head) {
+            list.first.get_or_insert(head);
+        }
+        session.comparison.mark(batch, session.generation);
+        if is_live {
+            self.note_heard();
+        }
+        Ok(())
+    }
+
+    /// A list is complete: what was not in it is gone.
+    async fn finish_list(&self, session: &mut Session, version: ResourceVersion) -> Result<(), Ended> {
+        let observed = session.observed();
+        loop {
+            let (comparison, generation) = (session.comparison.clone(), session.generation);
+            let build = tokio::task::spawn_blocking(move || {
+                let mut batch = Batch::default();
+                for key in comparison.unlisted(generation) {
+                    comparison.gone(&key, observed, &mut batch);
+                }
+                batch
+            });
+            let Ok(mut batch) = build.await else {
+                return Err(Ended::Lost);
+            };
+            if batch.drafts.is_empty() {
+                break;
+            }
+            let head = self.write_once(std::mem::take(&mut batch.drafts)).await?;
+            if let (Some(list), Some(head)) = (&mut session.list, head) {
+                list.first.get_or_insert(head);
+            }
+        }
+        let position = self.position(session, version);
+        let mut drafts = vec![Draft::Position(session.collection, position.clone())];
+        if let (Some(list), Some(from)) = (&session.list, session.known_until) {
+            let head = self.shared.journal.shared.read().head;
+            drafts.push(Draft::Hole(Hole {
+                collection: self.name.clone(),
+                from,
+                to: position.at,
+                reason: list.reason.into(),
+                seq: list.first.unwrap_or(Seq(head.0 + 1)),
+            }));
+        }
+        self.write_once(drafts).await?;
+        session.list = None;
+        session.known_until = Some(position.at);
+        self.set_phase(Phase::Watching);
+        self.note_heard();
+        Ok(())
+    }
+
+    fn position(&self, session: &Session, version: ResourceVersion) -> Position {
+        Position {
+            version,
+            history: session.history.clone(),
+            at: (self.shared.config.now)(),
+        }
+    }
+
+    fn transaction(&self, drafts: Vec<Draft>) -> Transaction {
+        Transaction {
+            at: (self.shared.config.now)(),
+            drafts,
+        }
+    }
+
+    /// Writes what is built each time anew, until there is room. Says which change was the first.
+    async fn write(&self, build: impl Fn() -> Vec<Draft>) -> Result<Option<Seq>, Ended> {
+        loop {
+            let drafts = build();
+            let n_changes = drafts
+                .iter()
+                .filter(|draft| matches!(draft, Draft::Change(..)))
+                .count();
+            match self.shared.journal.commit(self.transaction(drafts)).await {
+                Ok(last) => return Ok((n_changes > 0).then(|| Seq(last.0 + 1 - n_changes as u64))),
+                Err(CommitError::NoSpace(what)) => {
+                    self.set_phase(Phase::Paused(what));
+                    tokio::time::sleep(self.shared.config.full_retry).await;
+                }
+                Err(error) => return Err(Ended::Failed(error)),
+            }
+        }
+    }
+
+    async fn write_once(&self, drafts: Vec<Draft>) -> Result<Option<Seq>, Ended> {
+        let phase = self.phase();
+        let written = self.write(|| drafts.clone()).await;
+        if matches!(self.phase(), Some(Phase::Paused(_)))
+            && let Some(phase) = phase
+        {
+            self.set_phase(phase);
+        }
+        written
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        let statuses = lock(&self.shared.statuses);
+        statuses.get(&self.name).map(|status| status.phase.clone())
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        if let Phase::Paused(what) = &phase {
+            tracing::warn!(
+                collection = self.name,
+                what,
+                "capture waits: there is no room for the journal"
+            );
+        }
+        self.update(|status| status.phase = phase);
+    }
+
+    fn note_heard(&self) {
+        let now = (self.shared.config.now)();
+        self.update(|status| status.heard = Some(now));
+    }
+
+    fn note_trouble(&self, error: &dyn std::error::Error) {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text += &format!(": {error}");
+            cause = error.source();
+        }
+        tracing::info!(
+            collection = self.name,
+            error = text,
+            "a watch of the journal has trouble, and tries again"
+        );
+        let now = (self.shared.config.now)();
+        self.update(|status| status.trouble = Some((text, now)));
+    }
+
+    fn note_malformed(&self, object: &skopos_object::Malformed) {
+        tracing::error!(collection = self.name, key = ?object.key, "an object cannot be read, and is left out");
+        self.update(|status| status.n_malformed += 1);
+    }
+
+    fn update(&self, change: impl FnOnce(&mut CaptureStatus)) {
+        let mut statuses = lock(&self.shared.statuses);
+        let status = statuses
+            .entry(self.name.clone())
+            .or_insert_with(|| CaptureStatus {
+                name: self.asked.name.clone(),
+                phase: Phase::Listing,
+                trouble: None,
+                heard: None,
+                n_malformed: 0,
+            });
+        change(status);
+    }
+}
+
+impl Session {
+    fn begin_list(&mut self, reason: ListReason) {
+        self.generation += 1;
+        let first = self.list.as_ref().and_then(|list| list.first);
+        let (reason, comparable) = match reason {
+            ListReason::First => self.doubt,
+            reason => (reason.as_str(), reason != ListReason::OtherHistory),
+        };
+        self.list = Some(List {
+            reason,
+            comparable,
+            first,
+        });
+    }
+
+    /// How what comes now is observed.
+    fn observed(&self) -> Observed {
+        match (&self.list, self.known_until) {
+            (Some(_), Some(after)) => Observed::Relist { after },
+            (Some(_), None) => Observed::First,
+            (None, _) => match self.resumed_until {
+                Some(until) if Instant::now() < until => Observed::Resumed,
+                _ => Observed::Live,
+            },
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! How the journal on disk is read.
+
+use std::{io, sync::Arc};
+
+use futures_core::future::BoxFuture;
+use skopos_object::ObjectKey;
+use tokio::sync::watch;
+
+use crate::{
+    Damage, Entry, Hole, Journal, Log, ReadError, Seq, Wanted,
+    bytes::{In, Malformed},
+    journal::Shared,
+    record::{Meta, RecordKind, peek, read_objects},
+    scan::Item,
+    segment::{Location, Segment, key_hash},
+    sidecar,
+    state::{About, State, mirror_key},
+};
+
+/// After looking at so many changes a read answers with what it has, so that others get their turn.
+const MOST_LOOKED_AT: usize = 20_000;
+
+impl Log for Journal {
+    fn first(&self) -> Seq {
+        self.shared.read().first()
+    }
+
+    fn head(&self) -> Seq {
+        self.shared.read().head
+    }
+
+    fn advanced(&self) -> watch::Receiver<Seq> {
+        self.shared.advanced.subscribe()
+    }
+
+    fn read<'a>(
+        &'a self,
+        after: Seq,
+        wanted: &'a Wanted,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<(Vec<Entry>, Seq), ReadError>> {
+        let wanted = wanted.clone();
+        self.blocking(move |shared| read(shared, after, &wanted, limit))
+    }
+
+    fn get(&self, seq: Seq) -> BoxFuture<'_, Result<Option<Entry>, ReadError>> {
+        self.blocking(move |shared| {
+            let before = Seq(seq.0.saturating_sub(1));
+            if seq.0 == 0 || seq < shared.read().first() {
+                return Ok(None);
+            }
+            let (found, _) = read(shared, before, &Wanted::default(), 1)?;
+            Ok(found.into_iter().find(|entry| entry.seq == seq))
+        })
+    }
+
+    fn current<'a>(
+        &'a self,
+        wanted: &'a Wanted,
+        after: Option<&'a ObjectKey>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Entry>, ReadError>> {
+        let (wanted, after) = (wanted.clone(), after.cloned());
+        self.blocking(move |shared| current(shared, &wanted, after.as_ref(), limit))
+    }
+
+    fn holes(&self) -> Vec<Hole> {
+        self.shared.read().holes.iter().cloned().collect()
+    }
+
+    fn hold(&self, name: &str, seq: Option<Seq>) {
+        let mut holds = self
+            .shared
+            .holds
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        match seq {
+            Some(seq) => holds.insert(name.to_owned(), seq),
+            None => holds.remove(name),
+        };
+    }
+}
+
+impl Journal {
+    /// Reads on a thread that may wait for the disk.
+    fn blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared) -> Result<T, ReadError> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, ReadError>> {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || read(&shared)).await;
+            done.unwrap_or_else(|error| Err(ReadError::Storage(error.into())))
+        })
+    }
+}
+
+/// What is wanted, with collections by number.
+struct Filter<'a> {
+    wanted: &'a Wanted,
+    /// Whether a collection is wanted, and what it is.
+    collections: Vec<Option<About>>,
+    /// The objects by hash, if only few objects can be meant.
+    hashes: Option<Vec<u64>>,
+}
+
+impl<'a> Filter<'a> {
+    fn new(state: &State, wanted: &'a Wanted) -> Self {
+        let collections: Vec<Option<About>> = state
+            .collections
+            .iter()
+            .map(|one| is_wanted(&one.about, wanted).then(|| one.about.clone()))
+            .collect();
+        // Without a namespace the name may be that of a cluster-scoped object, or of one in any namespace.
+        let key = wanted.name.as_ref().zip(wanted.namespace.as_ref());
+        let hashes = key.map(|(name, namespace)| {
+            let key = ObjectKey::namespaced(namespace.as_str(), name.as_str());
+            let numbers = (0..).zip(&collections).filter(|(_, about)| about.is_some());
+            numbers.map(|(number, _)| key_hash(number, &key)).collect()
+        });
+        Self {
+            wanted,
+            collections,
+            hashes,
+        }
+    }
+
+    fn takes(&self, meta: &Meta) -> bool {
+        let wanted = self.wanted;
+        self.about(meta).is_some()
+            && wanted
+                .namespace
+                .as_ref()
+                .is_none_or(|one| *one == meta.key.namespace)
+            && wanted.name.as_ref().is_none_or(|one| *one == meta.key.name)
+            && (wanted.ops.is_empty() || wanted.ops.contains(&meta.op))
+            && wanted.since.is_none_or(|since| meta.at >= since)
+            && wanted.until.is_none_or(|until| meta.at < until)
+    }
+
+    fn about(&self, meta: &Meta) -> Option<&About> {
+        self.collections.get(meta.collection as usize)?.as_ref()
+    }
+}
+
+fn is_wanted(about: &About, wanted: &Wanted) -> bool {
+    let is_kind = |(group, kind): &(String, String)| {
+        *group == about.kind.group && (*kind == about.kind.kind || *kind == about.plural)
+    };
+    wanted.kind.as_ref().is_none_or(is_kind)
+        && wanted
+            .source
+            .as_ref()
+            .is_none_or(|source| *source == about.source)
+}
+
+fn read(shared: &Shared, after: Seq, wanted: &Wanted, limit: usize) -> Result<(Vec<Entry>, Seq), ReadError> {
+    let (filter, segments, head) = {
+        let state = shared.read();
+        if after.0 + 1 < state.first().0 && after.0 > 0 {
+            return Err(ReadError::Removed(Seq(state.first().0 - 1)));
+        }
+        (
+            Filter::new(&state, wanted),
+            state.segments_from(Seq(after.0 + 1)),
+            state.head,
+        )
+    };
+    let mut reading = Reading {
+        shared,
+        filter,
+        found: Vec::new(),
+        looked: after,
+        n_looked: 0,
+        limit: limit.max(1),
+    };
+    for segment in &segments {
+        if !reading.read_segment(segment)? {
+            return Ok((reading.found, reading.looked));
+        }
+    }
+    Ok((reading.found, head.max(after)))
+}
+
+struct Reading<'a> {
+    shared: &'a Shared,
+    filter: Filter<'a>,
+    found: Vec<Entry>,
+    /// Everything up to this was looked at.
+    looked: Seq,
+    n_looked: usize,
+    limit: usize,
+}
+
+impl Reading<'_> {
+    /// Reads what is wanted of a segment, and says whether to go on.
+    fn read_segment(&mut self, segment: &Arc<Segment>) -> Result<bool, ReadError> {
+        let wanted = self.filter.wanted;
+        let last = segment.last();
+        let is_too_old = wanted
+            .since
+            .is_some_and(|since| segment.newest().is_some_and(|newest| newest < since));
+        if is_too_old || self.filter.collections.iter().all(Option::is_none) {
+            self.looked = last;
+            return Ok(true);
+        }
+        if let Some(hashes) = self.filter.hashes.clone() {
+            return self.read_places(segment, &hashes);
+        }
+        let mut offset = segment.offset_before(Seq(self.looked.0 + 1));
+        if let Some(since) = wanted.since {
+            offset = offset.max(segment.offset_before_time(since));
+        }
+        let mut scan = segment.scan(offset);
+        loop {
+            match scan.next().map_err(|error| ReadError::Storage(error.into()))? {
+                None => {
+                    self.looked = last;
+                    return Ok(true);
+                }
+                Some(Item::Damage { offset, what }) => {
+                    self.shared.note_damage(Damage::new(segment.id, offset, &what));
+                    let to = number_after(segment, scan.offset()).unwrap_or(Seq(last.0 + 1));
+                    if to.0 <= self.looked.0 + 1 {
+                        continue;
+                    }
+                    if !self.found.is_empty() {
+                        return Ok(false);
+                    }
+                    return Err(ReadError::Damaged {
+                        seq: Seq(self.looked.0 + 1),
+                        to: Seq(to.0 - 1),
+                        what: format!("{what} (in {} at {offset})", segment.id.name()),
+                    });
+                }
+                Some(Item::Record { head, body, .. }) => {
+                    if head.kind == RecordKind::Entry && !self.look_at(body)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks at one change, and says whether to go on.
+    fn look_at(&mut self, body: &[u8]) -> Result<bool, ReadError> {
+        let storage = |what: Malformed| ReadError::Storage(what.into());
+        let (seq, at) = peek(body).map_err(storage)?;
+        if seq <= self.looked {
+            return Ok(true);
+        }
+        if self.filter.wanted.until.is_some_and(|until| at >= until) {
+            return Ok(false);
+        }
+        let mut input = In(body);
+        let meta = Meta::read(&mut input).map_err(storage)?;
+        if self.filter.takes(&meta) {
+            if self.found.len() == self.limit {
+                return Ok(false);
+            }
+            let about = self.filter.about(&meta).cloned().unwrap_or_default();
+            self.found.push(entry(meta, &about, input).map_err(storage)?);
+        }
+        self.looked = seq;
+        self.n_looked += 1;
+        Ok(self.n_looked < MOST_LOOKED_AT)
+    }
+
+    /// Reads the changes of few objects, found by their hashes.
+    fn read_places(&mut self, segment: &Arc<Segment>, hashes: &[u64]) -> Result<bool, ReadError> {
+        let storage = |error: io::Error| ReadError::Storage(error.into());
+        let mut offsets = Vec::new();
+        for hash in hashes {
+            offsets.extend(find(self.shared, segment, *hash).map_err(storage)?);
+        }
+        offsets.sort_unstable();
+        let last = segment.last();
+        for offset in offsets {
+            let mut scan = segment.scan(offset.into());
+            let go_on = match scan.next().map_err(storage)? {
+                Some(Item::Record { body, .. }) => self.look_at(body)?,
+                Some(Item::Damage { offset, what }) => {
+                    self.shared.note_damage(Damage::new(segment.id, offset, &what));
+                    true
+                }
+                None => true,
+            };
+            if !go_on {
+                return Ok(false);
+            }
+        }
+        self.looked = last;
+        Ok(true)
+    }
+}
+
+/// Where changes of an object may stand in a segment.
+fn find(shared: &Shared, segment: &Segment, hash: u64) -> io::Result<Vec<u32>> {
+    let places = segment.places();
+    if !places.keys.is_empty() || places.n_entries == 0 {
+        let found = places.keys.iter().filter(|(key, _)| *key == hash);
+        return Ok(found.map(|(_, offset)| *offset).collect());
+    }
+    drop(places);
+    sidecar::find(&*shared.disk, segment.id, hash)
+}
+
+/// The number of the next change after an offset.
+fn number_after(segment: &Segment, offset: u64) -> Option<Seq> {
+    let mut scan = segment.scan(offset);
+    while let Some(item) = scan.next().ok()? {
+        match item {
+            Item::Record { head, body, .. } if head.kind == RecordKind::Entry => {
+                return peek(body).ok().map(|(seq, _)| seq);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn entry(meta: Meta, about: &About, objects: In<'_>) -> Result<Entry, Malformed> {
+    let [before, after] = read_objects(objects)?;
+    Ok(Entry {
+        seq: meta.seq,
+        at: meta.at,
+        op: meta.op,
+        source: about.source.clone(),
+        kind: about.kind.clone(),
+        plural: about.plural.clone(),
+        key: meta.key,
+        uid: meta.uid,
+        version: meta.version,
+        observed: meta.observed,
+        before,
+        after,
+    })
+}
+
+fn current(
+    shared: &Shared,
+    wanted: &Wanted,
+    after: Option<&ObjectKey>,
+    limit: usize,
+) -> Result<Vec<Entry>, ReadError> {
+    use std::ops::Bound::{Excluded, Unbounded};
+    let mut found = Vec::new();
+    {
+        let state = shared.read();
+        let after = after.map(mirror_key);
+        for collection in state
+            .collections
+            .iter()
+            .filter(|one| is_wanted(&one.about, wanted))
+        {
+            let start = after.as_deref().map_or(Unbounded, Excluded);
+            for (key, known) in collection.objects.range::<str, _>((start, Unbounded)) {
+                let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+                let is_wanted = wanted.namespace.as_ref().is_none_or(|one| one == namespace)
+                    && wanted.name.as_ref().is_none_or(|one| one == name);
+                if !is_wanted {
+                    continue;
+                }
+                let Some(segment) = state.segments.get(&known.location.segment) else {
+                    continue;
+                };
+                found.push((
+                    key.clone(),
+                    known.location,
+                    segment.clone(),
+                    collection.about.clone(),
+                ));
+                if found.len() >= limit {
+                    break;
+                }
+            }
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found.truncate(limit);
+    let mut entries = Vec::with_capacity(found.len());
+    for (_, location, segment, about) in found {
+        entries.push(read_at(shared, &segment, location, &about)?);
+    }
+    Ok(entries)
+}
+
+/// The change at a place.
+pub(crate) fn read_at(
+    shared: &Shared,
+    segment: &Segment,
+    location: Location,
+    about: &About,
+) -> Result<Entry, ReadError> {
+    let damaged = |error: io::Error| {
+        shared.note_damage(Damage::new(segment.id, location.offset.into(), &error));
+        ReadError::Storage(error.into())
+    };
+    let (_, body) = shared.read_meta(segment, location).map_err(damaged)?;
+    let mut input = In(&body);
+    let read = Meta::read(&mut input).and_then(|meta| entry(meta, about, input));
+    read.map_err(|what| ReadError::Storage(what.into()))
+}

@@ -1,0 +1,299 @@
+//! What is on disk becomes what is known.
+
+use std::{
+    io::{self, Read as _},
+    sync::Arc,
+};
+
+use skopos_disk::{Disk, write_all};
+
+use crate::{
+    Seq,
+    bytes::{In, Malformed},
+    checkpoint,
+    commit::Tail,
+    record::{FILE_HEADER, Meta, RecordKind, file_header, parse_file_header},
+    scan::Item,
+    segment::{Location, Places, Segment, SegmentId},
+    sidecar,
+    state::{About, Position, State, read_hole},
+};
+
+/// What was found.
+pub(crate) struct Recovered {
+    pub(crate) state: State,
+    pub(crate) tail: Tail,
+    pub(crate) damage: Vec<Damage>,
+}
+
+/// A part of the log that cannot be read. What is before and after it can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub offset: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Reads what is on disk, cuts off what was never committed, and opens the end for writing.
+pub(crate) fn recover(disk: &dyn Disk) -> io::Result<Recovered> {
+    let names = disk.names()?;
+    for name in names.iter().filter(|name| name.ends_with(".part")) {
+        disk.remove(name)?;
+    }
+    let mut ids: Vec<SegmentId> = names.iter().filter_map(|name| SegmentId::parse(name)).collect();
+    ids.sort_unstable();
+    let (mut state, from) = newest_checkpoint(disk, &names, ids.first().copied())?;
+    let mut damage = Vec::new();
+    for (i, id) in ids.iter().enumerate() {
+        let is_last = i + 1 == ids.len();
+        let len = disk.len(&id.name())?;
+        let Some(first) = first_of(disk, *id, len)? else {
+            if !is_last {
+                damage.push(damaged(*id, 0, &Malformed("file header")));
+            }
+            continue;
+        };
+        let segment = match *id < from && !is_last {
+            true => complete_segment(disk, *id, first, len, &mut damage)?,
+            false => read_segment(disk, *id, first, len, Some(&mut state), is_last, &mut damage)?,
+        };
+        state.segments.insert(*id, Arc::new(segment));
+    }
+    if damage.iter().any(|one| one.is_in(from)) {
+        // Changes may be missing: a list must tell what is there now.
+        for collection in &mut state.collections {
+            if let Some(position) = &mut collection.position {
+                position.version = "".into();
+            }
+        }
+    }
+    let tail = open_tail(disk, &mut state, ids.last().copied())?;
+    Ok(Recovered { state, tail, damage })
+}
+
+impl Damage {
+    pub(crate) fn new(id: SegmentId, offset: u64, what: &dyn std::fmt::Display) -> Self {
+        Self {
+            file: id.name(),
+            offset,
+            what: what.to_string(),
+        }
+    }
+
+    fn is_in(&self, from: SegmentId) -> bool {
+        SegmentId::parse(&self.file).is_some_and(|id| id >= from)
+    }
+}
+
+fn damaged(id: SegmentId, offset: u64, what: &Malformed) -> Damage {
+    let damage = Damage::new(id, offset, what);
+    tracing::error!(
+        file = damage.file,
+        offset,
+        what = damage.what,
+        "the journal is damaged, and goes on without this part"
+    );
+    damage
+}
+
+/// The newest checkpoint that is sound, and from which segment on the log is to be read over it.
+fn newest_checkpoint(
+    disk: &dyn Disk,
+    names: &[String],
+    oldest: Option<SegmentId>,
+) -> io::Result<(State, SegmentId)> {
+    let mut ids: Vec<SegmentId> = names
+        .iter()
+        .filter_map(|name| checkpoint::parse_checkpoint_name(name))
+        .collect();
+    ids.sort_unstable();
+    for id in ids.into_iter().rev() {
+        let mut bytes = Vec::new();
+        disk.read(&checkpoint::checkpoint_name(id))?
+            .read_to_end(&mut bytes)?;
+        match checkpoint::read(&bytes) {
+            Ok(state) => return Ok((state, id)),
+            Err(what) => {
+                tracing::warn!(checkpoint = id.0, %what, "a checkpoint cannot be used, an older one is");
+            }
+        }
+    }
+    Ok((State::default(), oldest.unwrap_or_default()))
+}
+
+/// The first number of a segment; nothing if its header is not whole.
+fn first_of(disk: &dyn Disk, id: SegmentId, len: u64) -> io::Result<Option<Seq>> {
+    if len < FILE_HEADER as u64 {
+        return Ok(None);
+    }
+    let mut header = [0; FILE_HEADER];
+    disk.open(&id.name())?.read_exact_at(&mut header, 0)?;
+    match parse_file_header(&header) {
+        Ok(first) => Ok(Some(first)),
+        Err(what @ Malformed("file header")) => {
+            tracing::error!(segment = id.0, %what, "a segment of the journal cannot be read");
+            Ok(None)
+        }
+        Err(what) => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{}: {what}", id.name()),
+        )),
+    }
+}
+
+/// A segment whose places stand beside it, or are found by reading it.
+fn complete_segment(
+    disk: &dyn Disk,
+    id: SegmentId,
+    first: Seq,
+    len: u64,
+    damage: &mut Vec<Damage>,
+) -> io::Result<Segment> {
+    match sidecar::read(disk, id, len) {
+        Ok(places) => Segment::open(disk, id, first, len, places),
+        Err(error) => {
+            tracing::warn!(segment = id.0, %error, "an index of the journal is made anew");
+            let segment = read_segment(disk, id, first, len, None, false, damage)?;
+            sidecar::write(disk, id, len, &segment.places())?;
+            segment.places_mut().keys = Vec::new();
+            Ok(segment)
+        }
+    }
+}
+
+/// Reads a whole segment, notes its places, and takes in what it says if there is a state.
+fn read_segment(
+    disk: &dyn Disk,
+    id: SegmentId,
+    first: Seq,
+    len: u64,
+    mut state: Option<&mut State>,
+    is_last: bool,
+    damage: &mut Vec<Damage>,
+) -> io::Result<Segment> {
+    let segment = Segment::open(disk, id, first, len, Places::new(first))?;
+    let mut places = Places::new(first);
+    let mut scan = segment.scan(0);
+    let mut open: Vec<Read> = Vec::new();
+    let mut committed = scan.offset();
+    let mut torn: Option<(u64, Malformed)> = None;
+    while let Some(item) = scan.next()? {
+        match item {
+            Item::Record { offset, head, body } => {
+                if let Some((at, what)) = torn.take() {
+                    damage.push(damaged(id, at, &what));
+                }
+                let is_last = head.is_last;
+                match Read::new(head.kind, body) {
+                    Ok(read) => open.push(Read { offset, ..read }),
+                    Err(what) => damage.push(damaged(id, offset, &what)),
+                }
+                if is_last {
+                    for read in open.drain(..) {
+                        read.take_in(id, &mut places, state.as_deref_mut());
+                    }
+                    committed = scan.offset();
+                }
+            }
+            Item::Damage { offset, what } => {
+                open.clear();
+                torn = Some((offset, what));
+            }
+        }
+    }
+    if is_last && committed < len {
+        tracing::info!(
+            segment = id.0,
+            bytes = len - committed,
+            "cut off what a crash left unfinished"
+        );
+        disk.append(&id.name())?.truncate(committed)?;
+        segment.grow(committed);
+    } else if let Some((at, what)) = torn {
+        damage.push(damaged(id, at, &what));
+    }
+    *segment.places_mut() = places;
+    Ok(segment)
+}
+
+/// A record that was read.
+struct Read {
+    offset: u64,
+    body_len: usize,
+    what: What,
+}
+
+enum What {
+    Entry(Meta),
+    Carried(Meta),
+    Collection(u32, About),
+    Position(u32, Position),
+    Hole(crate::Hole),
+}
+
+impl Read {
+    fn new(kind: RecordKind, body: &[u8]) -> Result<Self, Malformed> {
+        let mut input = In(body);
+        let what = match kind {
+            RecordKind::Entry => What::Entry(Meta::read(&mut input)?),
+            RecordKind::Carried => What::Carried(Meta::read(&mut input)?),
+            RecordKind::Collection => {
+                let (number, about) = About::read(&mut input)?;
+                What::Collection(number, about)
+            }
+            RecordKind::Position => {
+                let (number, position) = Position::read(&mut input)?;
+                What::Position(number, position)
+            }
+            RecordKind::Hole => What::Hole(read_hole(&mut input)?),
+        };
+        Ok(Self {
+            offset: 0,
+            body_len: body.len(),
+            what,
+        })
+    }
+
+    fn take_in(self, segment: SegmentId, places: &mut Places, state: Option<&mut State>) {
+        let location = Location::new(segment, self.offset, self.body_len);
+        if let What::Entry(meta) = &self.what {
+            places.note(meta, self.offset);
+        }
+        let Some(state) = state else {
+            return;
+        };
+        match self.what {
+            What::Entry(meta) => state.apply_entry(&meta, location),
+            What::Carried(meta) => state.apply_carried(&meta, location),
+            What::Collection(number, about) => state.apply_collection(number, about),
+            What::Position(number, position) => state.apply_position(number, position),
+            What::Hole(hole) => state.apply_hole(hole),
+        }
+    }
+}
+
+/// The newest segment for writing, or a first one.
+fn open_tail(disk: &dyn Disk, state: &mut State, newest: Option<SegmentId>) -> io::Result<Tail> {
+    if let Some(segment) = newest.and_then(|id| state.segments.get(&id)) {
+        let file = disk.append(&segment.id.name())?;
+        return Ok(Tail {
+            segment: segment.clone(),
+            file,
+        });
+    }
+    let id = newest.map_or(SegmentId(1), SegmentId::next);
+    let first = Seq(state.head.0 + 1);
+    let start = crate::commit::start_records(state);
+    let mut file = disk.create(&id.name())?;
+    write_all(&mut *file, &file_header(first))?;
+    write_all(&mut *file, &start)?;
+    file.sync()?;
+    disk.sync_names()?;
+    let len = (FILE_HEADER + start.len()) as u64;
+    let segment = Arc::new(Segment::open(disk, id, first, len, Places::new(first))?);
+    state.segments.insert(id, segment.clone());
+    Ok(Tail { segment, file })
+}

@@ -1,0 +1,309 @@
+//! What is written stays, and what goes was not needed.
+
+use std::time::Duration;
+
+use skopos_disk::{Faults, SimDisk};
+
+use super::*;
+use crate::{CommitError, Limits, ReadError, Retention};
+
+/// Creates objects and changes each so often.
+async fn fill(journal: &Journal, n_objects: u64, n_changes: u64) {
+    if journal.shared.read().collections.is_empty() {
+        write(journal, 0, vec![Draft::Collection(about())]).await;
+    }
+    for round in 0..=n_changes {
+        for i in 0..n_objects {
+            let (name, uid) = (format!("w{i}"), format!("u{i}"));
+            let now = widget(&name, &uid, round * n_objects + i + 1, round);
+            let draft = match round {
+                0 => change(Op::Created, None, Some(&now)),
+                _ => {
+                    let before = widget(&name, &uid, (round - 1) * n_objects + i + 1, round - 1);
+                    change(Op::Updated, Some(&before), Some(&now))
+                }
+            };
+            write(journal, (round * n_objects + i) as i64, vec![draft]).await;
+        }
+    }
+}
+
+fn n_segments(disk: &SimDisk) -> usize {
+    disk.names_with("segment-").len()
+}
+
+#[tokio::test]
+async fn is_the_same_after_a_restart_and_after_a_crash() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 5, 20).await;
+    let (entries, objects) = (all(&journal).await, mirror(&journal).await);
+    assert_eq!(entries.len(), 105);
+    assert_eq!(
+        entries.iter().map(|entry| entry.seq.0).collect::<Vec<_>>(),
+        (1..=105).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        entries[7].before.as_ref().unwrap().get(&["spec", "size"]),
+        Some(0.into())
+    );
+    assert_eq!(
+        entries[7].after.as_ref().unwrap().get(&["spec", "size"]),
+        Some(1.into())
+    );
+    assert_eq!(objects.len(), 5);
+    assert!(n_segments(&disk) > 5);
+
+    let crashed = open(&disk.crashed(|unsynced| unsynced));
+    assert_eq!(all(&crashed).await, entries);
+    assert_eq!(mirror(&crashed).await, objects);
+
+    journal.close().await;
+    assert!(matches!(
+        journal.commit(Transaction::default()).await,
+        Err(CommitError::Closed)
+    ));
+    let reopened = open(&disk);
+    assert_eq!(all(&reopened).await, entries);
+    assert_eq!(mirror(&reopened).await, objects);
+    assert_eq!(write(&reopened, 500, vec![]).await, Seq(105));
+}
+
+#[tokio::test]
+async fn a_transaction_is_there_whole_or_not_at_all() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    write(&journal, 0, vec![Draft::Collection(about())]).await;
+    let [a, b] = ["a", "b"].map(|name| widget(name, name, 1, 1));
+    write(
+        &journal,
+        1,
+        vec![
+            change(Op::Created, None, Some(&a)),
+            change(Op::Created, None, Some(&b)),
+        ],
+    )
+    .await;
+    let name = disk.names_with("segment-").pop().unwrap();
+    let len = disk.content(&name).len();
+    for cut in 1..400 {
+        let torn = disk.crashed(|unsynced| unsynced);
+        torn.edit(&name, |bytes| bytes.truncate(len - cut));
+        let n = all(&open(&torn)).await.len();
+        assert_eq!(n, 0, "cut {cut}");
+    }
+}
+
+#[tokio::test]
+async fn damage_is_reported_and_the_rest_stays_readable() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 5, 20).await;
+    let entries = all(&journal).await;
+    journal.close().await;
+    let names = disk.names_with("segment-");
+    for name in &names[..names.len() - 1] {
+        let damaged = disk.crashed(|unsynced| unsynced);
+        let len = damaged.content(name).len();
+        damaged.edit(name, |bytes| bytes[len / 2] ^= 0x40);
+        let journal = open(&damaged);
+        let mut found = Vec::new();
+        let mut after = Seq(0);
+        let mut lost = 0;
+        while after < journal.head() {
+            match journal.read(after, &Wanted::default(), 100).await {
+                Ok((some, looked)) => {
+                    found.extend(some);
+                    after = looked;
+                }
+                Err(ReadError::Damaged { seq, to, .. }) => {
+                    lost += to.0 + 1 - seq.0;
+                    after = to;
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        assert_eq!(found.len() as u64 + lost, entries.len() as u64, "{name}");
+        assert!(lost <= 2, "{name}: {lost}");
+        assert!(lost == 0 || !journal.damage().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_checkpoint_or_index_is_made_anew() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 5, 20).await;
+    let (entries, objects) = (all(&journal).await, mirror(&journal).await);
+    journal.close().await;
+    for prefix in ["checkpoint-", "index-"] {
+        for name in disk.names_with(prefix) {
+            disk.edit(&name, |bytes| bytes[20] ^= 1);
+        }
+    }
+    let journal = open(&disk);
+    assert_eq!(all(&journal).await, entries);
+    assert_eq!(mirror(&journal).await, objects);
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_and_loses_nothing() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 2, 3).await;
+    let before = all(&journal).await;
+    disk.set(Faults {
+        space: Some(10),
+        ..Faults::default()
+    });
+    let at = Timestamp::from_second(100).unwrap();
+    let draft = change(Op::Created, None, Some(&widget("late", "late", 99, 1)));
+    let transaction = |drafts| Transaction { at, drafts };
+    let refused = journal.commit(transaction(vec![draft.clone()])).await;
+    assert!(matches!(refused, Err(CommitError::NoSpace(_))), "{refused:?}");
+    assert_eq!(all(&journal).await, before);
+    assert_eq!(all(&open(&disk.crashed(|_| 0))).await, before);
+    disk.set(Faults::default());
+    assert_eq!(journal.commit(transaction(vec![draft])).await, Ok(Seq(9)));
+}
+
+#[tokio::test]
+async fn a_failed_sync_ends_writing_until_a_restart() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 1, 0).await;
+    disk.set(Faults {
+        sync: true,
+        ..Faults::default()
+    });
+    let at = Timestamp::from_second(100).unwrap();
+    let draft = change(Op::Created, None, Some(&widget("late", "late", 99, 1)));
+    for _ in 0..2 {
+        let drafts = vec![draft.clone()];
+        let refused = journal.commit(Transaction { at, drafts }).await;
+        assert!(matches!(refused, Err(CommitError::Failed(_))), "{refused:?}");
+        disk.set(Faults::default());
+    }
+    assert_eq!(all(&open(&disk.crashed(|_| 0))).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_second_process_is_kept_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::open(JournalConfig::new(dir.path())).unwrap();
+    let error = Journal::open(JournalConfig::new(dir.path())).unwrap_err();
+    assert!(
+        error.to_string().contains("is used by another process"),
+        "{error}"
+    );
+    journal.close().await;
+}
+
+#[tokio::test]
+async fn old_changes_go_and_existing_objects_stay() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 3, 40).await;
+    let quiet = widget("quiet", "quiet", 1000, 1);
+    write(&journal, 124, vec![change(Op::Created, None, Some(&quiet))]).await;
+    fill(&journal, 3, 40).await;
+    let objects = mirror(&journal).await;
+    let limits = Limits {
+        max_changes: Some(20),
+        max_age: None,
+    };
+    journal.set_retention(Retention {
+        default: limits,
+        ..Retention::default()
+    });
+    journal.retain(Timestamp::from_second(1000).unwrap()).await;
+    write(&journal, 1000, vec![]).await;
+    let kept = all(&journal).await;
+    assert!((20..60).contains(&kept.len()), "{}", kept.len());
+    assert_eq!(mirror(&journal).await, objects);
+    let first = journal.first();
+    assert!(first > Seq(100));
+    let gone = journal.read(Seq(1), &Wanted::default(), 10).await;
+    assert!(matches!(gone, Err(ReadError::Removed(_))), "{gone:?}");
+
+    for again in [disk.crashed(|_| 0), disk.clone()] {
+        journal.close().await;
+        let journal = open(&again);
+        assert_eq!(all(&journal).await, kept);
+        assert_eq!(mirror(&journal).await, objects);
+        for name in again.names_with("checkpoint-") {
+            again.edit(&name, |bytes| bytes[20] ^= 1);
+        }
+        journal.close().await;
+        assert_eq!(mirror(&open(&again)).await, objects, "without a checkpoint");
+    }
+}
+
+#[tokio::test]
+async fn what_is_held_stays_whatever_its_age() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 3, 40).await;
+    let limits = Limits {
+        max_age: Some(Duration::from_secs(10)),
+        max_changes: None,
+    };
+    journal.set_retention(Retention {
+        default: limits,
+        ..Retention::default()
+    });
+    journal.hold("rule", Some(Seq(0)));
+    journal.retain(Timestamp::from_second(1000).unwrap()).await;
+    write(&journal, 1000, vec![]).await;
+    assert_eq!(journal.first(), Seq(1));
+    journal.hold("rule", Some(Seq(60)));
+    journal.retain(Timestamp::from_second(1000).unwrap()).await;
+    write(&journal, 1000, vec![]).await;
+    assert!(
+        (Seq(30)..=Seq(61)).contains(&journal.first()),
+        "{:?}",
+        journal.first()
+    );
+    journal.hold("rule", None);
+    journal.retain(Timestamp::from_second(1000).unwrap()).await;
+    write(&journal, 1000, vec![]).await;
+    assert!(journal.first() > Seq(90), "{:?}", journal.first());
+}
+
+#[tokio::test]
+async fn changes_are_found_by_object_kind_time_and_operation() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 4, 10).await;
+    let named = Wanted {
+        kind: Some(("example.com".into(), "widgets".into())),
+        namespace: Some("home".into()),
+        name: Some("w2".into()),
+        ..Wanted::default()
+    };
+    let found = read(&journal, &named).await;
+    assert_eq!(found.len(), 11);
+    assert!(found.iter().all(|entry| entry.key.name == "w2"));
+    let other = Wanted {
+        kind: Some(("example.com".into(), "Gadget".into())),
+        ..Wanted::default()
+    };
+    assert!(read(&journal, &other).await.is_empty());
+    let timed = Wanted {
+        since: Some(Timestamp::from_second(10).unwrap()),
+        until: Some(Timestamp::from_second(20).unwrap()),
+        ..Wanted::default()
+    };
+    let found = read(&journal, &timed).await;
+    assert_eq!(
+        found.iter().map(|entry| entry.seq.0).collect::<Vec<_>>(),
+        (11..=20).collect::<Vec<_>>()
+    );
+    let created = Wanted {
+        ops: vec![Op::Created],
+        ..Wanted::default()
+    };
+    assert_eq!(read(&journal, &created).await.len(), 4);
+    assert_eq!(journal.get(Seq(17)).await.unwrap().unwrap().seq, Seq(17));
+    assert!(journal.get(Seq(1000)).await.unwrap().is_none());
+}
