@@ -1,0 +1,8 @@
+//! What is in force: our kinds from a cluster or from files become plans, their status is written back, and people can
+//! ask.
+//!
+//! [`Admin`] answers what commands and the console ask, in process or over HTTP.
+
+mod admin;
+
+pub use crate::admin::Admin;
