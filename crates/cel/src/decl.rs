@@ -206,6 +206,25 @@ impl Decl {
     /// `metadata` are declared whatever the schema says.
     #[must_use]
     pub fn from_schema(schema: &Structural, name: &str, root: Root) -> Option<Decl> {
+        Decl::read(schema, name, root, Gaps::Absent)
+    }
+
+    /// What a schema declares of a whole Kubernetes object, with all of `metadata`. Where the schema says too little, or
+    /// lets unknown fields be, anything goes.
+    #[must_use]
+    pub fn from_resource(schema: &Structural, name: &str) -> Decl {
+        Decl::read(schema, name, Root::Resource, Gaps::Dynamic).unwrap_or_else(Decl::dynamic)
+    }
+
+    fn read(schema: &Structural, name: &str, root: Root, gaps: Gaps) -> Option<Decl> {
+        match (Decl::read_strictly(schema, name, root, gaps), gaps) {
+            (Some(_), Gaps::Dynamic) if schema.preserves_unknown_fields() => Some(Decl::dynamic()),
+            (None, Gaps::Dynamic) => Some(Decl::dynamic()),
+            (decl, _) => decl,
+        }
+    }
+
+    fn read_strictly(schema: &Structural, name: &str, root: Root, gaps: Gaps) -> Option<Decl> {
         if schema.is_int_or_string() {
             let max = schema.max_length().map_or(MAX_REQUEST_BYTES - 2, |n| n * 4);
             return Some(Decl::simple(Shape::IntOrString, 1, Some(max)));
@@ -215,8 +234,8 @@ impl Decl {
             JsonType::Integer => Some(Decl::int()),
             JsonType::Number => Some(Decl::double()),
             JsonType::String => Some(string(schema)),
-            JsonType::Array => array(schema, name),
-            JsonType::Object => object(schema, name, root),
+            JsonType::Array => array(schema, name, gaps),
+            JsonType::Object => object(schema, name, root, gaps),
         }
     }
 
@@ -249,6 +268,15 @@ pub enum Root {
     Field,
 }
 
+/// What becomes of fields about which a schema says too little.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gaps {
+    /// Expressions cannot name them, as in kube-apiserver.
+    Absent,
+    /// They can be anything.
+    Dynamic,
+}
+
 impl Root {
     fn of(schema: &Structural) -> Root {
         match schema.is_embedded_resource() {
@@ -279,9 +307,9 @@ fn string(schema: &Structural) -> Decl {
     Decl::simple(shape, min_size, Some(max))
 }
 
-fn array(schema: &Structural, name: &str) -> Option<Decl> {
+fn array(schema: &Structural, name: &str, gaps: Gaps) -> Option<Decl> {
     let items = schema.items()?;
-    let item = Decl::from_schema(items, &format!("{name}.@idx"), Root::of(items))?;
+    let item = Decl::read(items, &format!("{name}.@idx"), Root::of(items), gaps)?;
     let identity = match schema.list_type() {
         Some(ListType::Set) => Identity::Set,
         Some(ListType::Map) => Identity::Map(schema.list_map_keys().map(Into::into).collect()),
@@ -290,16 +318,16 @@ fn array(schema: &Structural, name: &str) -> Option<Decl> {
     Some(Decl::list_of(item, identity, schema.max_items()))
 }
 
-fn object(schema: &Structural, name: &str, root: Root) -> Option<Decl> {
+fn object(schema: &Structural, name: &str, root: Root, gaps: Gaps) -> Option<Decl> {
     if let Some(values) = schema.additional_properties() {
-        let value = Decl::from_schema(values, &format!("{name}.@elem"), Root::of(values))?;
+        let value = Decl::read(values, &format!("{name}.@elem"), Root::of(values), gaps)?;
         return Some(Decl::map_of(value, schema.max_properties()));
     }
     let mut min_size = 2;
     let mut fields = Vec::new();
     for (key, property) in schema.properties() {
         let field_name = format!("{name}.{}", escape(key).as_deref().unwrap_or(key));
-        let Some(decl) = Decl::from_schema(property, &field_name, Root::of(property)) else {
+        let Some(decl) = Decl::read(property, &field_name, Root::of(property), gaps) else {
             continue;
         };
         if schema.required().any(|required| required == key) && property.default_value().is_none() {
@@ -307,8 +335,10 @@ fn object(schema: &Structural, name: &str, root: Root) -> Option<Decl> {
         }
         fields.push((key.to_owned(), decl));
     }
-    if root == Root::Resource {
-        declare_meta(name, &mut fields);
+    match (root, gaps) {
+        (Root::Resource, Gaps::Absent) => declare_meta(name, &mut fields),
+        (Root::Resource, Gaps::Dynamic) => declare_all_meta(name, &mut fields),
+        (Root::Field, _) => {}
     }
     let mut decl = Decl::object(name, fields);
     decl.min_size = min_size;
@@ -338,5 +368,34 @@ fn declare_meta(name: &str, fields: &mut Vec<(String, Decl)>) {
     fields.push((
         "metadata".to_owned(),
         Decl::object(&format!("{name}.metadata"), names),
+    ));
+}
+
+/// Declares all that the API server keeps in `metadata`.
+fn declare_all_meta(name: &str, fields: &mut Vec<(String, Decl)>) {
+    let texts = [
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "selfLink",
+    ];
+    let mut meta: Vec<(String, Decl)> = texts.map(|key| (key.to_owned(), Decl::string())).into();
+    let times = ["creationTimestamp", "deletionTimestamp"];
+    meta.extend(times.map(|key| (key.to_owned(), Decl::timestamp())));
+    let numbers = ["generation", "deletionGracePeriodSeconds"];
+    meta.extend(numbers.map(|key| (key.to_owned(), Decl::int())));
+    let maps = ["labels", "annotations"];
+    meta.extend(maps.map(|key| (key.to_owned(), Decl::map(Decl::string()))));
+    meta.push(("finalizers".to_owned(), Decl::list(Decl::string())));
+    let lists = ["ownerReferences", "managedFields"];
+    meta.extend(lists.map(|key| (key.to_owned(), Decl::list(Decl::dynamic()))));
+    fields.retain(|(key, _)| !["kind", "apiVersion", "metadata"].contains(&key.as_str()));
+    fields.push(("kind".to_owned(), Decl::string()));
+    fields.push(("apiVersion".to_owned(), Decl::string()));
+    fields.push((
+        "metadata".to_owned(),
+        Decl::object(&format!("{name}.metadata"), meta),
     ));
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    check, decl::Decl, functions::Overload, parser, plan, program::Program, source::CompileError, types::Type,
+    check, decl::Decl, functions::Overload, parser, parts, plan, program::Program, source::CompileError,
+    types::Type,
 };
 
 /// What expressions may name beside the standard functions. Cheap to clone and to share.
@@ -51,6 +52,8 @@ impl Variable {
 pub(crate) struct HostFunction {
     pub(crate) name: Box<str>,
     pub(crate) overload: [Overload; 1],
+    /// Whether its arguments are left to the host.
+    pub(crate) is_lazy: bool,
 }
 
 /// Collects what an [`Env`] declares.
@@ -73,7 +76,14 @@ impl Env {
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
         let parsed = parser::parse(source)?;
         let checked = check::check(self, source, &parsed)?;
-        plan::plan(self, source, &parsed.root, &checked)
+        plan::plan(self, source, &parsed, &checked)
+    }
+
+    /// The parts of an expression whose values tell how it came to its own: what `&&`, `||`, `!` and `?:` combine, and
+    /// what is compared there. In the order of the text, each once, without constants; nothing if it does not parse.
+    #[must_use]
+    pub fn parts(source: &str) -> Vec<&str> {
+        parser::parse(source).map_or_else(|_| Vec::new(), |parsed| parts::parts(source, &parsed))
     }
 
     pub(crate) fn variables(&self) -> &[Variable] {
@@ -122,8 +132,21 @@ impl EnvBuilder {
     /// Declares a global function that the [`Host`](crate::Host) of an evaluation answers, such as
     /// `heldFor(bool, duration)`. It cannot take the name of a standard one.
     #[must_use]
-    pub fn function(mut self, name: &str, args: &[Type], result: Type) -> EnvBuilder {
+    pub fn function(self, name: &str, args: &[Type], result: Type) -> EnvBuilder {
+        self.host_function(name, args, result, false)
+    }
+
+    /// Declares a function whose arguments are checked but not evaluated: the host is called with none, and reads
+    /// them as text in [`CallSite::args`](crate::CallSite::args), to compile and evaluate them as it needs; with other
+    /// variables, say, as `was(expression)` does.
+    #[must_use]
+    pub fn lazy_function(self, name: &str, args: &[Type], result: Type) -> EnvBuilder {
+        self.host_function(name, args, result, true)
+    }
+
+    fn host_function(mut self, name: &str, args: &[Type], result: Type, is_lazy: bool) -> EnvBuilder {
         self.inner.functions.push(HostFunction {
+            is_lazy,
             name: name.into(),
             overload: [Overload {
                 is_member: false,

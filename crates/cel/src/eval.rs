@@ -411,7 +411,7 @@ pub(crate) fn named(error: EvalError, function: &str, args: &[Value<'_>]) -> Eva
 fn absorb(first: Option<EvalError>, error: EvalError) -> Eval<EvalError> {
     match error.kind() {
         EvalErrorKind::Budget => Err(error),
-        EvalErrorKind::Data => Ok(first.unwrap_or(error)),
+        EvalErrorKind::Data | EvalErrorKind::Missing => Ok(first.unwrap_or(error)),
     }
 }
 
@@ -423,11 +423,11 @@ fn select<'a>(operand: Value<'a>, field: &'a str) -> Eval<Value<'a>> {
     match operand {
         Value::Map(map) => map
             .find_str(field)?
-            .ok_or_else(|| format!("no such key: {field}").into()),
+            .ok_or_else(|| EvalError::missing(format!("no such key: {field}"))),
         Value::Optional(None) => Ok(Value::Optional(None)),
         Value::Optional(Some(_)) => opt_select(operand, field),
         Value::List(_) => Err("unsupported index type 'string' in list".into()),
-        _ => Err(format!("no such key: {field}").into()),
+        _ => Err(EvalError::missing(format!("no such key: {field}"))),
     }
 }
 

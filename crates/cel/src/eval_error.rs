@@ -14,9 +14,11 @@ pub struct EvalError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EvalErrorKind {
-    /// The data does not allow what the expression asks: a missing key, an overflow, a wrong type.
+    /// The data does not allow what the expression asks: an overflow, a wrong type.
     /// `&&` and `||` absorb these.
     Data,
+    /// A field, a key or an item is not there. `&&` and `||` absorb these too.
+    Missing,
     /// The budget is used up. Nothing absorbs this.
     Budget,
 }
@@ -33,6 +35,13 @@ impl EvalError {
     pub(crate) fn budget(message: &'static str) -> EvalError {
         EvalError {
             kind: EvalErrorKind::Budget,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn missing(message: String) -> EvalError {
+        EvalError {
+            kind: EvalErrorKind::Missing,
             message: message.into(),
         }
     }

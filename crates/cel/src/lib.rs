@@ -18,12 +18,14 @@ mod escape;
 mod eval;
 mod eval_error;
 mod functions;
+mod json;
 mod lexer;
 mod library;
 mod macros;
 mod opaque;
 mod ops;
 mod parser;
+mod parts;
 mod plan;
 mod program;
 mod regexes;
@@ -42,7 +44,7 @@ pub use crate::{
     escape::escape,
     eval_error::{EvalError, EvalErrorKind},
     opaque::Opaque,
-    program::{Activation, CallSite, DEFAULT_COST_LIMIT, Host, Outcome, Program},
+    program::{Activation, Argument, CallSite, DEFAULT_COST_LIMIT, Host, Outcome, Program},
     source::{CompileError, Issue, Location, Stage},
     types::Type,
     value::{List, Map, Str, Value},

@@ -373,8 +373,8 @@ pub(crate) fn modulo<'a>(left: &Value<'a>, right: &Value<'a>) -> Eval<Value<'a>>
 /// `operand[index]`.
 pub(crate) fn index<'a>(operand: &Value<'a>, index: &Value<'a>) -> Eval<Value<'a>> {
     find(operand, index)?.ok_or_else(|| match operand {
-        Value::List(_) => format!("index out of bounds: {}", show(index)).into(),
-        _ => format!("no such key: {}", show(index)).into(),
+        Value::List(_) => EvalError::missing(format!("index out of bounds: {}", show(index))),
+        _ => EvalError::missing(format!("no such key: {}", show(index))),
     })
 }
 
@@ -402,7 +402,7 @@ pub(crate) fn find<'a>(operand: &Value<'a>, index: &Value<'a>) -> Eval<Option<Va
                 _ => Ok(None),
             }
         }
-        Value::Null | Value::Bool(_) => Err(format!("no such key: {}", show(index)).into()),
+        Value::Null | Value::Bool(_) => Err(EvalError::missing(format!("no such key: {}", show(index)))),
         _ => Ok(None),
     }
 }

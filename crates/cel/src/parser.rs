@@ -46,6 +46,9 @@ pub(crate) const RESERVED: [&str; 21] = [
 pub(crate) struct Parsed {
     pub(crate) root: Expr,
     pub(crate) n_exprs: u32,
+    /// From where to where each stands in the text, in code points, by the id. Right for operands, arguments and
+    /// elements; the parts of a chain of selections have only their place.
+    pub(crate) spans: Vec<(u32, u32)>,
 }
 
 /// Parses and expands macros.
@@ -64,6 +67,7 @@ pub(crate) fn parse(source: &str) -> Result<Parsed, CompileError> {
         },
         next: 0,
         n_exprs: 0,
+        spans: Vec::new(),
         depth: 0,
         issues,
     };
@@ -71,10 +75,10 @@ pub(crate) fn parse(source: &str) -> Result<Parsed, CompileError> {
         true => parser.whole(),
         false => Err(Failed),
     };
-    let n_exprs = parser.n_exprs;
+    let (n_exprs, spans) = (parser.n_exprs, parser.spans);
     parser.issues.into_result()?;
     let root = root.unwrap_or_else(|Failed| unreachable!("a failure is noted as an issue"));
-    Ok(Parsed { root, n_exprs })
+    Ok(Parsed { root, n_exprs, spans })
 }
 
 /// Parsing stopped, the issue is noted.
@@ -87,6 +91,7 @@ pub(crate) struct Parser<'s> {
     tokens: Vec<Lexeme<'s>>,
     next: usize,
     n_exprs: u32,
+    spans: Vec<(u32, u32)>,
     depth: u16,
     issues: Issues<'s>,
 }
@@ -114,7 +119,15 @@ impl<'s> Parser<'s> {
         }
         let id = self.n_exprs;
         self.n_exprs += 1;
+        self.spans.push((at, at));
         Ok(Expr { id, at, depth, kind })
+    }
+
+    /// Notes that an expression began with a token and ends with the one read last.
+    fn note_span(&mut self, first: usize, expr: &Expr) {
+        let last = self.tokens[self.next - 1];
+        let length = u32::try_from(last.text.chars().count()).unwrap_or(u32::MAX);
+        self.spans[expr.id as usize] = (self.tokens[first].at, last.at.saturating_add(length));
     }
 
     fn too_deep(&mut self) -> Failed {
@@ -183,6 +196,7 @@ impl<'s> Parser<'s> {
         if self.depth > MAX_DEPTH {
             return Err(self.too_deep());
         }
+        let first = self.next;
         let condition = self.binary(0)?;
         let expr = match self.at("?") {
             true => {
@@ -190,7 +204,9 @@ impl<'s> Parser<'s> {
                 let then = self.binary(0)?;
                 self.expect(":")?;
                 let otherwise = self.expr()?;
-                self.call(at, "_?_:_", vec![condition, then, otherwise])?
+                let expr = self.call(at, "_?_:_", vec![condition, then, otherwise])?;
+                self.note_span(first, &expr);
+                expr
             }
             false => condition,
         };
@@ -200,7 +216,9 @@ impl<'s> Parser<'s> {
 
     /// Operators of at least the given precedence, all left associative.
     fn binary(&mut self, precedence: u8) -> Parse<Expr> {
+        let first = self.next;
         let mut left = self.unary()?;
+        self.note_span(first, &left);
         loop {
             let Some((found, function)) = operator(self.peek()) else {
                 return Ok(left);
@@ -214,6 +232,7 @@ impl<'s> Parser<'s> {
                 "_&&_" | "_||_" => self.logical(at, function, left, right)?,
                 _ => self.call(at, function, vec![left, right])?,
             };
+            self.note_span(first, &left);
         }
     }
 

@@ -8,9 +8,10 @@ use crate::{
     env::Env,
     eval::named,
     library::{Builtin, CallCost, builtin, conversion},
-    program::{CallSite, Program},
+    parser::Parsed,
+    program::{Argument, CallSite, Program},
     regexes,
-    source::CompileError,
+    source::{CompileError, locate, slice},
     value::{Key, Value},
 };
 
@@ -122,9 +123,17 @@ pub(crate) struct Fold {
 }
 
 /// Makes the program of a checked expression.
-pub(crate) fn plan(env: &Env, source: &str, root: &Expr, checked: &Checked) -> Result<Program, CompileError> {
+pub(crate) fn plan(
+    env: &Env,
+    source: &str,
+    parsed: &Parsed,
+    checked: &Checked,
+) -> Result<Program, CompileError> {
+    let root = &parsed.root;
     let mut planner = Planner {
         env,
+        source,
+        spans: &parsed.spans,
         scopes: Vec::new(),
         sites: Vec::new(),
         used: vec![false; env.variables().len()],
@@ -146,6 +155,8 @@ pub(crate) fn plan(env: &Env, source: &str, root: &Expr, checked: &Checked) -> R
 
 struct Planner<'e> {
     env: &'e Env,
+    source: &'e str,
+    spans: &'e [(u32, u32)],
     scopes: Vec<Box<str>>,
     sites: Vec<CallSite>,
     used: Vec<bool>,
@@ -231,8 +242,35 @@ impl Planner<'_> {
             Some(name) => (name.as_str(), None),
             None => (function.trim_start_matches('.'), target),
         };
+        if target.is_none()
+            && builtin(name).is_none()
+            && let Some(host) = self.env.function(name)
+        {
+            return self.host(name, args, host.is_lazy);
+        }
         let args: Vec<Node> = target.into_iter().chain(args).map(|arg| self.expr(arg)).collect();
         self.apply(name, target.is_some(), args)
+    }
+
+    fn host(&mut self, name: &str, args: &[Expr], is_lazy: bool) -> Node {
+        let nodes = match is_lazy {
+            true => Vec::new(),
+            false => args.iter().map(|arg| self.expr(arg)).collect(),
+        };
+        let written = args.iter().map(|arg| {
+            let span = self.spans[arg.id as usize];
+            Argument {
+                location: locate(self.source, span.0),
+                text: slice(self.source, span).into(),
+            }
+        });
+        let (index, args) = (self.sites.len(), written.collect());
+        self.sites.push(CallSite {
+            index,
+            function: name.into(),
+            args,
+        });
+        Node::Host(index, nodes.into())
     }
 
     fn apply(&mut self, name: &str, is_member: bool, args: Vec<Node>) -> Node {
@@ -260,23 +298,15 @@ impl Planner<'_> {
         if let Some(constant) = self.converted(name, &args) {
             return constant;
         }
-        let args: Box<[Node]> = args.into();
-        if let Some(function) = builtin(name) {
-            let cost = CallCost::of(name);
-            let name = name.into();
-            return Node::Call(Box::new(Call {
-                name,
-                function,
-                cost,
-                args,
-            }));
-        }
-        let index = self.sites.len();
-        self.sites.push(CallSite {
-            index,
-            function: name.into(),
-        });
-        Node::Host(index, args)
+        let Some(function) = builtin(name) else {
+            unreachable!("the checker knows every function that is called");
+        };
+        Node::Call(Box::new(Call {
+            name: name.into(),
+            function,
+            cost: CallCost::of(name),
+            args: args.into(),
+        }))
     }
 
     /// A constant is converted once; one that cannot be is an error before any evaluation.

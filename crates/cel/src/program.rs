@@ -10,6 +10,7 @@ use crate::{
     eval::Ctx,
     eval_error::{Eval, EvalError},
     plan::Node,
+    source::Location,
     types::Type,
     value::Value,
 };
@@ -37,6 +38,17 @@ pub struct CallSite {
     pub index: usize,
     /// The function.
     pub function: Box<str>,
+    /// The arguments as they are written.
+    pub args: Box<[Argument]>,
+}
+
+/// An argument of a call as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// Where it begins.
+    pub location: Location,
+    /// Its text.
+    pub text: Box<str>,
 }
 
 /// Answers the functions that [`EnvBuilder::function`](crate::EnvBuilder::function) declares.
@@ -175,7 +187,10 @@ impl<'a> Activation<'a> {
             (true, Some(Value::Null) | None) => Ok(Value::Optional(None)),
             (true, Some(value)) => Ok(Value::some(value)),
             (false, Some(value)) => Ok(value),
-            (false, None) => Err(format!("no such attribute(s): {}", variable.name).into()),
+            (false, None) => {
+                let message = format!("no such attribute(s): {}", variable.name);
+                Err(EvalError::missing(message))
+            }
         }
     }
 }

@@ -170,7 +170,16 @@ impl<'s> Issues<'s> {
     }
 }
 
-fn locate(source: &str, offset: u32) -> Location {
+/// The text between two code point offsets.
+pub(crate) fn slice(source: &str, (start, end): (u32, u32)) -> &str {
+    let byte = |offset: u32| {
+        let at = source.char_indices().nth(offset as usize);
+        at.map_or(source.len(), |(at, _)| at)
+    };
+    &source[byte(start)..byte(end)]
+}
+
+pub(crate) fn locate(source: &str, offset: u32) -> Location {
     let (mut line, mut column) = (1, 1);
     for c in source.chars().take(offset as usize) {
         if c == '\n' {

@@ -153,3 +153,121 @@ fn programs_are_shared_between_threads() {
         }
     });
 }
+
+#[test]
+fn leaves_arguments_of_lazy_functions_to_the_host() {
+    let env = Env::builder()
+        .variable("object", Decl::dynamic())
+        .lazy_function("was", &[Type::Bool], Type::Bool)
+        .build();
+    let program = env
+        .compile("true &&\n  was( object.e == 'ü' || (object.gone) )")
+        .unwrap();
+    let host = Recorder::default();
+    let object = json!({});
+    let vars = Activation::new(&program)
+        .with_json("object", &object)
+        .with_host(&host);
+    assert_eq!(program.eval(&vars).unwrap_err().to_string(), "was is unknown");
+    assert_eq!(*host.calls.borrow(), ["was#0()"]);
+    let argument = &program.call_sites()[0].args[0];
+    assert_eq!(&*argument.text, "object.e == 'ü' || (object.gone)");
+    assert_eq!((argument.location.line, argument.location.column), (2, 8));
+    assert!(env.compile("was(1)").is_err());
+}
+
+#[test]
+fn names_the_parts_that_explain_a_value() {
+    let source =
+        "a.b == 'x' && !(has(a.c) || a.d in ['p', 'q']) && (a.e.size() > 2 ? f(a, 1) : true) && a.b != 'y'";
+    let expect = [
+        "a.b == 'x'",
+        "a.b",
+        "has(a.c)",
+        "a.d in ['p', 'q']",
+        "a.d",
+        "a.e.size() > 2",
+        "a.e.size()",
+        "f(a, 1)",
+        "a.b != 'y'",
+    ];
+    assert_eq!(Env::parts(source), expect);
+    assert!(Env::parts("a.").is_empty());
+}
+
+#[test]
+fn tells_what_is_missing_from_what_is_wrong() {
+    let object = json!({"list": [], "text": "x"});
+    for (source, kind) in [
+        ("object.a.b", EvalErrorKind::Missing),
+        ("object['a']", EvalErrorKind::Missing),
+        ("object.list[0]", EvalErrorKind::Missing),
+        ("object.a == 1 && true", EvalErrorKind::Missing),
+        ("object.text > 1", EvalErrorKind::Data),
+    ] {
+        let env = Env::builder().variable("object", Decl::dynamic()).build();
+        let program = env.compile(source).unwrap();
+        let error = program
+            .eval(&Activation::new(&program).with_json("object", &object))
+            .unwrap_err();
+        assert_eq!(error.kind(), kind, "{source}: {error}");
+    }
+}
+
+#[test]
+fn values_become_json_and_text() {
+    let object = json!({"spec": {"n": [1, "a"]}, "t": "2026-01-02T03:04:05Z"});
+    let env = Env::builder().variable("object", Decl::dynamic()).build();
+    for (source, expected, text) in [
+        ("object.spec", json!({"n": [1, "a"]}), r#"{"n":[1,"a"]}"#),
+        (
+            "{'a': [timestamp(object.t)]}",
+            json!({"a": ["2026-01-02T03:04:05Z"]}),
+            r#"{"a":["2026-01-02T03:04:05Z"]}"#,
+        ),
+        ("duration('90s')", json!("90s"), "90s"),
+        ("object.?gone", json!(null), ""),
+        ("'x' + 'y'", json!("xy"), "xy"),
+        ("1.5", json!(1.5), "1.5"),
+        ("ip('10.0.0.1')", json!("10.0.0.1"), "10.0.0.1"),
+    ] {
+        let program = env.compile(source).unwrap();
+        let value = program
+            .eval(&Activation::new(&program).with_json("object", &object))
+            .unwrap();
+        assert_eq!(
+            (value.to_json().unwrap(), value.to_text().unwrap().as_str()),
+            (expected, text),
+            "{source}"
+        );
+    }
+}
+
+#[test]
+fn whole_objects_have_metadata_and_anything_where_the_schema_says_nothing() {
+    let schema = Structural::from_json(&json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "replicas": {"type": "integer"},
+            "raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "any": {"x-kubernetes-preserve-unknown-fields": true},
+        }},
+    }}))
+    .unwrap();
+    let env = Env::builder()
+        .variable("object", Decl::from_resource(&schema, "Widget"))
+        .build();
+    for source in [
+        "object.metadata.labels['a'] == 'b' && object.metadata.generation > 1",
+        "object.metadata.creationTimestamp < timestamp('2026-01-01T00:00:00Z')",
+        "object.spec.raw.x.y == 1 && object.spec.any > 2",
+    ] {
+        assert!(env.compile(source).is_ok(), "{source}");
+    }
+    for source in [
+        "object.spec.replica > 1",
+        "object.spec.replicas == 'a'",
+        "object.metadata.nam == ''",
+    ] {
+        assert!(env.compile(source).is_err(), "{source}");
+    }
+}

@@ -15,7 +15,7 @@ pub(crate) mod url;
 mod wrap;
 
 pub(crate) use self::{
-    convert::{conversion, show},
+    convert::{conversion, show, text_of},
     cost::{CallCost, operator_cost, regex_cost},
     strings::{find, find_all},
 };
