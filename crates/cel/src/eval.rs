@@ -265,7 +265,7 @@ impl<'a, 'v> Ctx<'a, 'v> {
         self.charge(1)?;
         let site = &self.program.sites[site];
         match self.vars.host {
-            Some(host) => host.call(site, &values).map_err(EvalError::from),
+            Some(host) => host.call(site, &values),
             None => Err(format!("no such overload: {}", site.function).into()),
         }
     }

@@ -39,7 +39,9 @@ impl EvalError {
         }
     }
 
-    pub(crate) fn missing(message: String) -> EvalError {
+    /// Says that a field, a key or an item is not there.
+    #[must_use]
+    pub fn missing(message: String) -> EvalError {
         EvalError {
             kind: EvalErrorKind::Missing,
             message: message.into(),

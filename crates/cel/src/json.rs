@@ -1,12 +1,14 @@
 //! Values as JSON and as text, for who sends them on.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use serde_json::{Map as JsonMap, Number, Value as Json};
 
 use crate::{
     eval_error::{Eval, EvalError},
     library::text_of,
-    value::{Entries, Items, Value},
+    value::{Entries, Items, Key, Value},
 };
 
 impl Value<'_> {
@@ -41,6 +43,44 @@ impl Value<'_> {
             },
             Value::Type(t) => t.name().into(),
             Value::Duration(_) | Value::Timestamp(_) | Value::Opaque(_) => self.to_text()?.into(),
+        })
+    }
+
+    /// The value with nothing borrowed, to outlive its data.
+    ///
+    /// # Errors
+    /// Data that does not have its declared shape.
+    pub fn detached(&self) -> Result<Value<'static>, EvalError> {
+        Ok(match self {
+            Value::String(s) => Value::text(&**s),
+            Value::Optional(value) => match value {
+                Some(value) => Value::some(value.detached()?),
+                None => Value::Optional(None),
+            },
+            Value::List(list) => {
+                let items = list.iter().map(|item| item?.detached());
+                Value::list(items.collect::<Eval<Vec<_>>>()?)
+            }
+            Value::Map(map) => {
+                let mut entries = BTreeMap::new();
+                for key in map.keys() {
+                    let value = map.find(&key)?.unwrap_or(Value::Null).detached()?;
+                    let key = key.detached()?;
+                    let hash = Key::of(&key).ok_or("unsupported key type")?;
+                    entries.insert(hash, (key, value));
+                }
+                Value::map(entries)
+            }
+            Value::Null => Value::Null,
+            Value::Bool(b) => Value::Bool(*b),
+            Value::Int(i) => Value::Int(*i),
+            Value::Uint(u) => Value::Uint(*u),
+            Value::Double(d) => Value::Double(*d),
+            Value::Bytes(bytes) => Value::Bytes(bytes.clone()),
+            Value::Duration(nanos) => Value::Duration(*nanos),
+            Value::Timestamp(t) => Value::Timestamp(*t),
+            Value::Type(t) => Value::Type(t.clone()),
+            Value::Opaque(opaque) => Value::Opaque(opaque.clone()),
         })
     }
 

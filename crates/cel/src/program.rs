@@ -56,8 +56,8 @@ pub trait Host {
     /// Returns the value of a call.
     ///
     /// # Errors
-    /// The message of an error, which `&&` and `||` may absorb.
-    fn call<'a>(&self, site: &CallSite, args: &[Value<'a>]) -> Result<Value<'a>, String>;
+    /// Why there is none; `&&` and `||` may absorb it.
+    fn call<'a>(&self, site: &CallSite, args: &[Value<'a>]) -> Result<Value<'a>, EvalError>;
 }
 
 /// The values of the variables for one evaluation.

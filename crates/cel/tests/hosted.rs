@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 
 use serde_json::json;
-use skopos_cel::{Activation, CallSite, Decl, Env, EvalErrorKind, Host, Program, Root, Type, Value};
+use skopos_cel::{
+    Activation, CallSite, Decl, Env, EvalError, EvalErrorKind, Host, Program, Root, Type, Value,
+};
 use skopos_schema::Structural;
 
 /// Answers `changed(path)` with whether the path is listed, and notes every other call.
@@ -13,13 +15,13 @@ struct Recorder {
 }
 
 impl Host for Recorder {
-    fn call<'a>(&self, site: &CallSite, args: &[Value<'a>]) -> Result<Value<'a>, String> {
+    fn call<'a>(&self, site: &CallSite, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
         let args: Vec<String> = args.iter().map(ToString::to_string).collect();
         let call = format!("{}#{}({})", site.function, site.index, args.join(", "));
         self.calls.borrow_mut().push(call);
         match &*site.function {
             "became" | "heldFor" | "changed" => Ok(Value::Bool(true)),
-            other => Err(format!("{other} is unknown")),
+            other => Err(format!("{other} is unknown").into()),
         }
     }
 }

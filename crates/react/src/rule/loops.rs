@@ -1,0 +1,91 @@
+//! Notices a rule that reacts to its own writes.
+//!
+//! A rule that writes objects (through a sink of the kind `kubernetes`) and watches what it writes can go on for ever.
+//! Two signs are looked for, both cheap:
+//!
+//! - *Own writes*: the change was made by the rule itself. The sink marks what it writes with [`RULE_ANNOTATION`]. A
+//!   few such matches are fine, because a rule may converge: writing the same again changes nothing and ends it.
+//! - *Hammering*: one object matches very often within a minute. This also finds loops through other rules and other
+//!   controllers, which mark nothing.
+
+use std::collections::{HashMap, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+use skopos_journal::Entry;
+
+/// What a sink of the kind `kubernetes` writes onto objects: the rule, as `namespace/name`.
+pub const RULE_ANNOTATION: &str = "skopos.dev/rule";
+
+/// The time over which matches of an object are counted.
+const WINDOW: SignedDuration = SignedDuration::from_secs(60);
+/// So many own writes of one object in a window are no loop yet.
+const MAX_OWN_WRITES: usize = 10;
+/// So many matches of one object in a window are no loop yet.
+const MAX_MATCHES: usize = 60;
+/// So many objects are looked at; beyond, those that matched longest ago are forgotten.
+const MAX_OBJECTS: usize = 4096;
+
+/// Watches the matches of one rule that writes objects. What it keeps is bounded.
+#[derive(Clone, Debug, Default)]
+pub struct LoopGuard {
+    objects: HashMap<String, Matches>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Matches {
+    all: VecDeque<Timestamp>,
+    own: VecDeque<Timestamp>,
+}
+
+impl LoopGuard {
+    /// Takes note of a match; returns why it looks like a loop, if it does. The rule is then to be suspended.
+    pub fn note(&mut self, rule: &str, entry: &Entry) -> Option<String> {
+        self.make_room();
+        let matches = self.objects.entry(entry.uid.clone()).or_default();
+        let n_all = count(&mut matches.all, entry.at);
+        let n_own = match is_own_write(rule, entry) {
+            true => count(&mut matches.own, entry.at),
+            false => 0,
+        };
+        let key = &entry.key;
+        if n_own > MAX_OWN_WRITES {
+            return Some(format!(
+                "the rule reacts to its own writes: {n_own} of {key} within a minute; exclude them by `fields`, a selector or `when`"
+            ));
+        }
+        (n_all > MAX_MATCHES).then(|| {
+            format!("{key} matched {n_all} times within a minute: something writes to it each time; narrow the rule by `fields` or `became()`")
+        })
+    }
+
+    fn make_room(&mut self) {
+        if self.objects.len() < MAX_OBJECTS {
+            return;
+        }
+        let mut last: Vec<Timestamp> = self
+            .objects
+            .values()
+            .filter_map(|m| m.all.back().copied())
+            .collect();
+        last.sort_unstable();
+        let middle = last.get(last.len() / 2).copied().unwrap_or(Timestamp::MAX);
+        self.objects
+            .retain(|_, matches| matches.all.back().is_some_and(|at| *at > middle));
+    }
+}
+
+fn count(times: &mut VecDeque<Timestamp>, now: Timestamp) -> usize {
+    let is_old = |at: &Timestamp| at.saturating_add(WINDOW).is_ok_and(|end| end <= now);
+    while times.front().is_some_and(is_old) || times.len() > MAX_MATCHES {
+        times.pop_front();
+    }
+    times.push_back(now);
+    times.len()
+}
+
+/// Whether the newest state carries the mark of the rule. Others may have written it since, hence the patience.
+fn is_own_write(rule: &str, entry: &Entry) -> bool {
+    let mark = ["metadata", "annotations", RULE_ANNOTATION];
+    let after = entry.after.as_ref().and_then(|object| object.get(&mark));
+    after.is_some_and(|mark| mark == rule)
+}
