@@ -1,4 +1,4 @@
-//! Controllers beside each other: Skopos' and controller-runtime's.
+//! Controllers beside each other: Skopos', controller-runtime's and kube-rs'.
 //!
 //! Each is a process of its own, all meet the same embedded server in the same run, in turns. Each has eight
 //! workers, reads objects without a type, and lets changes of the status alone pass.
@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// controller-runtime's: `go build -C bench/go/controller -o …`.
     #[arg(long)]
     go: Option<PathBuf>,
+    /// kube-rs', a binary of `bench/peers/kube`.
+    #[arg(long)]
+    kube: Option<PathBuf>,
     /// How many objects are reconciled for the rates.
     #[arg(long, default_value_t = 10_000)]
     reconciled: usize,
@@ -94,7 +97,12 @@ fn subjects(args: &Args) -> anyhow::Result<Vec<Subject>> {
         program,
         before: &[],
     });
-    Ok(std::iter::once(ours).chain(go).collect())
+    let kube = args.kube.clone().map(|program| Subject {
+        title: "kube-rs",
+        program,
+        before: &[],
+    });
+    Ok(std::iter::once(ours).chain(go).chain(kube).collect())
 }
 
 /// A server with objects in it.

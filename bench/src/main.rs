@@ -50,7 +50,7 @@ enum Which {
         #[arg(long)]
         dir: PathBuf,
     },
-    /// Measure controllers: ours and controller-runtime's.
+    /// Measure controllers: ours, controller-runtime's and kube-rs'.
     Controller(controller::Args),
     /// Run Skopos' controller, driven by standard input.
     #[command(hide = true)]

@@ -1,24 +1,25 @@
-//! The work queue beside client-go's: adds by one producer, workers that do nothing.
+//! The work queue beside client-go's: one producer, workers that do nothing.
 
-use std::path::PathBuf;
+mod ours;
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use anyhow::Context as _;
 use serde_json::Value;
-use skopos_object::ObjectKey;
-use skopos_queue::{AddOptions, Config, Priority, Queue};
-
-use crate::cpu::seconds_of;
 
 /// What to measure.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Args {
-    /// How many adds.
+    /// How many adds, as fast as they go.
     #[arg(long, default_value_t = 2_000_000)]
     adds: usize,
+    /// How many keys wait when the workers begin, where that is measured.
+    #[arg(long, default_value_t = 500_000)]
+    waiting: usize,
+    /// How many adds in each of two thousand milliseconds, where they are paced.
+    #[arg(long, default_value_t = 200)]
+    per_ms: usize,
     /// How many workers.
     #[arg(long, default_value_t = 4)]
     workers: usize,
@@ -30,16 +31,50 @@ pub(crate) struct Args {
     go: Option<PathBuf>,
 }
 
+/// One load on a queue.
+#[derive(Clone, Copy)]
+struct Load {
+    n_adds: usize,
+    n_workers: usize,
+    n_keys: usize,
+    pattern: Pattern,
+}
+
+/// When adds come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    /// As fast as they go, beside the workers.
+    Flood,
+    /// All before the workers begin.
+    Drain,
+    /// So many in every millisecond; how long keys wait is measured.
+    Paced { per_ms: usize },
+}
+
 /// One measurement.
 #[derive(Clone, Copy)]
 struct Figures {
-    /// From the first add until the last key is done.
+    /// From the beginning of the load until the last key is done.
     seconds: f64,
     processed: f64,
     cpu: f64,
+    /// How long the median key waited, and one in a hundred at least; in microseconds.
+    waits: Option<[f64; 2]>,
 }
 
 impl Figures {
+    fn new(seconds: f64, processed: f64, cpu: f64, mut waits: Vec<u64>) -> Self {
+        waits.sort_unstable();
+        let quantile = |percent: usize| waits.get(waits.len() * percent / 100);
+        let micros = |percent| quantile(percent).map(|nanos| *nanos as f64 / 1e3);
+        Self {
+            seconds,
+            processed,
+            cpu,
+            waits: micros(50).zip(micros(99)).map(|(median, worst)| [median, worst]),
+        }
+    }
+
     fn keys_per_s(&self) -> f64 {
         self.processed / self.seconds
     }
@@ -52,6 +87,9 @@ const SUBJECTS: [(&str, Subject); 4] = [
     ("client-go, NamespacedName keys", Subject::Go("namespaced")),
 ];
 
+/// The subject that ratios refer to.
+const BASE: usize = 2;
+
 #[derive(Clone, Copy)]
 enum Subject {
     Ours,
@@ -59,56 +97,117 @@ enum Subject {
     Go(&'static str),
 }
 
-/// Measures both and prints a table.
+/// Measures both and prints tables.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!(
-        "{} adds by one producer, {} workers that do nothing, {cores} cores, median of {} rounds\n",
-        args.adds, args.workers, args.rounds
+        "one producer, {} workers that do nothing, {cores} cores, median of {} rounds; client-go's is the one with string keys",
+        args.workers, args.rounds
     );
+    println!("\n{} adds as fast as they go:\n", args.adds);
+    flood(args)?;
+    println!("\n{} keys wait when the workers begin:\n", args.waiting);
+    drain(args)?;
     println!(
-        "| queue | distinct keys | adds /s | keys processed /s | CPU s | adds /s ÷ client-go's (string) | keys /s ÷ client-go's, goal ≥ 2 × |"
+        "\n{} adds in each of 2,000 milliseconds, of 50,000 keys:\n",
+        args.per_ms
+    );
+    paced(args)
+}
+
+fn flood(args: &Args) -> anyhow::Result<()> {
+    println!(
+        "| queue | distinct keys | s until all is done | CPU s | keys processed /s | s ÷ client-go's | keys /s ÷ client-go's, goal ≥ 2 × |"
     );
     println!("|---|---|---|---|---|---|---|");
     for n_keys in [1_000, 50_000] {
-        measure(args, n_keys)?;
+        let load = args.load(args.adds, n_keys, Pattern::Flood);
+        for Row { title, figures, base } in measure(args, &load)? {
+            println!(
+                "| {title} | {n_keys} | {:.3} | {:.2} | {:.2} M | {} | {} |",
+                figures.seconds,
+                figures.cpu,
+                figures.keys_per_s() / 1e6,
+                ratio(figures.seconds, base.map(|base| base.seconds)),
+                ratio(figures.keys_per_s(), base.map(|base| base.keys_per_s())),
+            );
+        }
     }
     Ok(())
 }
 
-fn measure(args: &Args, n_keys: usize) -> anyhow::Result<()> {
+fn drain(args: &Args) -> anyhow::Result<()> {
+    println!("| queue | keys /s | CPU s | keys /s ÷ client-go's |");
+    println!("|---|---|---|---|");
+    let load = args.load(args.waiting, args.waiting, Pattern::Drain);
+    for Row { title, figures, base } in measure(args, &load)? {
+        println!(
+            "| {title} | {:.2} M | {:.2} | {} |",
+            figures.keys_per_s() / 1e6,
+            figures.cpu,
+            ratio(figures.keys_per_s(), base.map(|base| base.keys_per_s())),
+        );
+    }
+    Ok(())
+}
+
+fn paced(args: &Args) -> anyhow::Result<()> {
+    println!("| queue | keys processed /s | waited, median µs | 99th percentile µs | CPU s |");
+    println!("|---|---|---|---|---|");
+    let pattern = Pattern::Paced { per_ms: args.per_ms };
+    let load = args.load(args.per_ms * 2_000, 50_000, pattern);
+    for Row { title, figures, .. } in measure(args, &load)? {
+        let [median, worst] = figures.waits.unwrap_or_default();
+        println!(
+            "| {title} | {:.0} | {median:.0} | {worst:.0} | {:.2} |",
+            figures.keys_per_s(),
+            figures.cpu,
+        );
+    }
+    Ok(())
+}
+
+fn ratio(value: f64, base: Option<f64>) -> String {
+    base.map_or("–".to_owned(), |base| format!("{:.2} ×", value / base))
+}
+
+struct Row {
+    title: &'static str,
+    figures: Figures,
+    base: Option<Figures>,
+}
+
+impl Args {
+    fn load(&self, n_adds: usize, n_keys: usize, pattern: Pattern) -> Load {
+        Load {
+            n_adds,
+            n_workers: self.workers,
+            n_keys,
+            pattern,
+        }
+    }
+}
+
+fn measure(args: &Args, load: &Load) -> anyhow::Result<Vec<Row>> {
     let mut rounds: Vec<Vec<Figures>> = vec![Vec::new(); SUBJECTS.len()];
     for _ in 0..args.rounds {
         // In turns, so that a busy moment of the machine meets all of them.
         for ((_, subject), figures) in SUBJECTS.iter().zip(&mut rounds) {
-            match subject {
-                Subject::Ours => figures.push(ours(args, n_keys, false)?),
-                Subject::OursObserved => figures.push(ours(args, n_keys, true)?),
-                Subject::Go(keys) => figures.extend(theirs(args, n_keys, keys)?),
+            match (subject, &args.go) {
+                (Subject::Ours, _) => figures.push(ours::race(load, false)?),
+                (Subject::OursObserved, _) => figures.push(ours::race(load, true)?),
+                (Subject::Go(keys), Some(program)) => figures.push(theirs(program, load, keys)?),
+                (Subject::Go(_), None) => {}
             }
         }
     }
     let medians: Vec<_> = rounds.into_iter().map(median).collect();
-    let base = medians[2];
-    for ((title, _), figures) in SUBJECTS.iter().zip(medians) {
-        let Some(figures) = figures else {
-            continue;
-        };
-        let ratio = |read: fn(&Figures) -> f64| {
-            base.map_or("–".to_owned(), |base| {
-                format!("{:.1} ×", read(&figures) / read(&base))
-            })
-        };
-        println!(
-            "| {title} | {n_keys} | {:.2} M | {:.2} M | {:.2} | {} | {} |",
-            args.adds as f64 / figures.seconds / 1e6,
-            figures.keys_per_s() / 1e6,
-            figures.cpu,
-            ratio(|figures| 1.0 / figures.seconds),
-            ratio(Figures::keys_per_s),
-        );
-    }
-    Ok(())
+    let base = medians[BASE];
+    let rows = SUBJECTS
+        .iter()
+        .zip(medians)
+        .filter_map(|((title, _), figures)| figures.map(|figures| Row { title, figures, base }));
+    Ok(rows.collect())
 }
 
 fn median(mut rounds: Vec<Figures>) -> Option<Figures> {
@@ -116,83 +215,17 @@ fn median(mut rounds: Vec<Figures>) -> Option<Figures> {
     rounds.get(rounds.len() / 2).copied()
 }
 
-fn ours(args: &Args, n_keys: usize, observed: bool) -> anyhow::Result<Figures> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_time()
-        .build()?;
-    let this = std::process::id();
-    let cpu = seconds_of(this)?;
-    let (seconds, processed) = runtime.block_on(race(args.adds, args.workers, n_keys, observed))?;
-    Ok(Figures {
-        seconds,
-        processed: processed as f64,
-        cpu: seconds_of(this)? - cpu,
-    })
-}
-
-async fn race(n_adds: usize, n_workers: usize, n_keys: usize, observed: bool) -> anyhow::Result<(f64, u64)> {
-    let queue = Queue::new(Config {
-        tenant: |key: &Arc<ObjectKey>| &key.namespace,
-        ..Config::default()
-    });
-    let metrics = skopos_queue::Metrics::new();
-    if observed {
-        queue.observe(&metrics);
-    }
-    let keys: Vec<_> = (0..n_keys)
-        .map(|i| {
-            Arc::new(ObjectKey::namespaced(
-                format!("team-{}", i % 50),
-                format!("app-{i}"),
-            ))
-        })
-        .collect();
-    let processed = Arc::new(AtomicU64::new(0));
-    let mut workers = tokio::task::JoinSet::new();
-    for _ in 0..n_workers {
-        let (queue, processed) = (queue.clone(), processed.clone());
-        workers.spawn(async move {
-            let mut mine = 0;
-            while let Some(work) = queue.take().await {
-                work.done();
-                mine += 1;
-            }
-            processed.fetch_add(mine, Ordering::Relaxed);
-        });
-    }
-    let begun = Instant::now();
-    let producer = queue.clone();
-    tokio::task::spawn_blocking(move || {
-        for i in 0..n_adds {
-            // One in eight is a change, the rest an initial list.
-            let priority = if i % 8 == 0 { Priority::High } else { Priority::Low };
-            let options = AddOptions {
-                priority,
-                ..AddOptions::default()
-            };
-            producer.add_with(keys[i % keys.len()].clone(), options);
-        }
-        producer.shut_down(skopos_queue::Leftovers::HandOut);
-    })
-    .await?;
-    while let Some(ended) = workers.join_next().await {
-        ended?;
-    }
-    Ok((begun.elapsed().as_secs_f64(), processed.load(Ordering::Relaxed)))
-}
-
-fn theirs(args: &Args, n_keys: usize, keys: &str) -> anyhow::Result<Option<Figures>> {
-    let Some(program) = &args.go else {
-        return Ok(None);
+fn theirs(program: &Path, load: &Load, keys: &str) -> anyhow::Result<Figures> {
+    let (pattern, per_ms) = match load.pattern {
+        Pattern::Flood => ("flood", 0),
+        Pattern::Drain => ("drain", 0),
+        Pattern::Paced { per_ms } => ("paced", per_ms),
     };
     let output = Command::new(program)
-        .args([
-            "-adds",
-            &args.adds.to_string(),
-            "-workers",
-            &args.workers.to_string(),
-        ])
-        .args(["-distinct", &n_keys.to_string(), "-keys", keys])
+        .args(["-adds", &load.n_adds.to_string()])
+        .args(["-workers", &load.n_workers.to_string()])
+        .args(["-distinct", &load.n_keys.to_string(), "-keys", keys])
+        .args(["-pattern", pattern, "-per-ms", &per_ms.to_string()])
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("run {}", program.display()))?;
@@ -208,9 +241,13 @@ fn theirs(args: &Args, n_keys: usize, keys: &str) -> anyhow::Result<Option<Figur
             .as_f64()
             .with_context(|| format!("no {name} in {figures}"))
     };
-    Ok(Some(Figures {
+    let waits = number("median_us")
+        .and_then(|median| Ok([median, number("worst_us")?]))
+        .ok();
+    Ok(Figures {
         seconds: number("seconds")?,
         processed: number("processed")?,
         cpu: number("cpu")?,
-    }))
+        waits,
+    })
 }

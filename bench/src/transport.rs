@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::load::{self, APPS};
 use crate::shape::Shape;
+use crate::watchers::count;
 
 /// What to measure.
 #[derive(Clone, clap::Args)]
@@ -202,17 +203,4 @@ async fn version(endpoint: &Endpoint) -> anyhow::Result<String> {
         .as_str()
         .map(str::to_owned);
     version.context("no revision")
-}
-
-async fn count(mut body: Incoming, seen: mpsc::Sender<()>) {
-    while let Some(Ok(frame)) = body.frame().await {
-        let events = frame
-            .data_ref()
-            .map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
-        for _ in 0..events {
-            if seen.send(()).await.is_err() {
-                return;
-            }
-        }
-    }
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use skopos_conformance::{Endpoint, Request};
 use tokio::sync::mpsc;
 
@@ -45,20 +46,7 @@ pub(crate) async fn fan_out(endpoint: &Endpoint, shape: &Shape, watchers: usize)
             .open(Request::get(format!("{APPS}?watch=1&resourceVersion={from}")))
             .await?;
         anyhow::ensure!(response.status().is_success(), "watch: {}", response.status());
-        let seen = seen.clone();
-        tasks.spawn(async move {
-            let mut body = response.into_body();
-            while let Some(Ok(frame)) = body.frame().await {
-                let events = frame
-                    .data_ref()
-                    .map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
-                for _ in 0..events {
-                    if seen.send(()).await.is_err() {
-                        return;
-                    }
-                }
-            }
-        });
+        tasks.spawn(count(response.into_body(), seen.clone()));
     }
     let mut writer = endpoint.connect().await?;
     let mut times = Vec::new();
@@ -77,4 +65,18 @@ pub(crate) async fn fan_out(endpoint: &Endpoint, shape: &Shape, watchers: usize)
         median_ms: times[WRITES / 2],
         worst_ms: times[WRITES - 1],
     })
+}
+
+/// Tells of every event of a watch, until nobody listens.
+pub(crate) async fn count(mut body: Incoming, seen: mpsc::Sender<()>) {
+    while let Some(Ok(frame)) = body.frame().await {
+        let events = frame
+            .data_ref()
+            .map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
+        for _ in 0..events {
+            if seen.send(()).await.is_err() {
+                return;
+            }
+        }
+    }
 }

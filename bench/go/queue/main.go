@@ -6,6 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,67 +18,126 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-func main() {
-	adds := flag.Int("adds", 2_000_000, "how many adds")
-	workers := flag.Int("workers", 4, "how many workers")
-	distinct := flag.Int("distinct", 1_000, "how many distinct keys")
-	kind := flag.String("keys", "string", "string or namespaced")
-	flag.Parse()
+var (
+	adds     = flag.Int("adds", 2_000_000, "how many adds")
+	workers  = flag.Int("workers", 4, "how many workers")
+	distinct = flag.Int("distinct", 1_000, "how many distinct keys")
+	kind     = flag.String("keys", "string", "string or namespaced")
+	pattern  = flag.String("pattern", "flood", "flood, drain or paced")
+	perMs    = flag.Int("per-ms", 200, "how many adds a millisecond, if paced")
+)
 
-	var seconds float64
-	var processed uint64
-	before := cpu()
+func main() {
+	flag.Parse()
+	var figures map[string]any
 	switch *kind {
 	case "string":
-		seconds, processed = race(*adds, *workers, *distinct, func(namespace, name string) string {
-			return namespace + "/" + name
-		})
+		figures = race(func(namespace, name string) string { return namespace + "/" + name },
+			func(key string) string { return key })
 	case "namespaced":
-		seconds, processed = race(*adds, *workers, *distinct, func(namespace, name string) types.NamespacedName {
+		figures = race(func(namespace, name string) types.NamespacedName {
 			return types.NamespacedName{Namespace: namespace, Name: name}
-		})
+		}, func(key types.NamespacedName) string { return key.Name })
 	default:
 		fmt.Fprintln(os.Stderr, "-keys is string or namespaced")
 		os.Exit(2)
 	}
-	figures := map[string]any{"seconds": seconds, "processed": processed, "cpu": cpu() - before}
 	if err := json.NewEncoder(os.Stdout).Encode(figures); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func race[T comparable](adds, workers, distinct int, key func(namespace, name string) T) (float64, uint64) {
-	keys := make([]T, distinct)
+func race[T comparable](key func(namespace, name string) T, name func(T) string) map[string]any {
+	keys := make([]T, *distinct)
 	for i := range keys {
 		keys[i] = key(fmt.Sprintf("team-%d", i%50), fmt.Sprintf("app-%d", i))
 	}
 	queue := workqueue.NewTyped[T]()
-	var processed atomic.Uint64
+	added := added{begun: time.Now(), at: make([]atomic.Int64, *distinct)}
+	if *pattern == "drain" {
+		produce(queue, keys, &added)
+	}
+	before := cpu()
+	begun := time.Now()
+	var processed uint64
+	var waits []int64
+	var results sync.Mutex
 	var running sync.WaitGroup
-	for range workers {
+	for range *workers {
 		running.Add(1)
 		go func() {
 			defer running.Done()
-			var mine uint64
-			for {
-				item, closed := queue.Get()
-				if closed {
-					processed.Add(mine)
-					return
-				}
-				queue.Done(item)
-				mine++
-			}
+			n, seen := work(queue, name, &added)
+			results.Lock()
+			defer results.Unlock()
+			processed += n
+			waits = append(waits, seen...)
 		}()
 	}
-	begun := time.Now()
-	for i := range adds {
-		queue.Add(keys[i%distinct])
+	if *pattern != "drain" {
+		produce(queue, keys, &added)
 	}
 	queue.ShutDown()
 	running.Wait()
-	return time.Since(begun).Seconds(), processed.Load()
+	figures := map[string]any{"seconds": time.Since(begun).Seconds(), "processed": processed, "cpu": cpu() - before}
+	if len(waits) > 0 {
+		slices.Sort(waits)
+		figures["median_us"] = float64(waits[len(waits)*50/100]) / 1e3
+		figures["worst_us"] = float64(waits[len(waits)*99/100]) / 1e3
+	}
+	return figures
+}
+
+func produce[T comparable](queue workqueue.TypedInterface[T], keys []T, added *added) {
+	begun := time.Now()
+	for i := range *adds {
+		at := i % *distinct
+		if *pattern == "paced" {
+			if i%*perMs == 0 {
+				time.Sleep(time.Until(begun.Add(time.Duration(i / *perMs) * time.Millisecond)))
+			}
+			added.note(at)
+		}
+		queue.Add(keys[at])
+	}
+}
+
+func work[T comparable](queue workqueue.TypedInterface[T], name func(T) string, added *added) (uint64, []int64) {
+	var n uint64
+	var waits []int64
+	for {
+		item, closed := queue.Get()
+		if closed {
+			return n, waits
+		}
+		if *pattern == "paced" {
+			_, number, _ := strings.Cut(name(item), "app-")
+			if at, err := strconv.Atoi(number); err == nil {
+				if wait, ok := added.wait(at); ok {
+					waits = append(waits, wait)
+				}
+			}
+		}
+		queue.Done(item)
+		n++
+	}
+}
+
+// added tells when each key was first added since it was last processed: one more than the nanoseconds since the
+// beginning, zero if it does not wait.
+type added struct {
+	begun time.Time
+	at    []atomic.Int64
+}
+
+func (a *added) now() int64 { return int64(time.Since(a.begun)) + 1 }
+
+func (a *added) note(key int) { a.at[key].CompareAndSwap(0, a.now()) }
+
+func (a *added) wait(key int) (int64, bool) {
+	at := a.at[key].Swap(0)
+	return a.now() - at, at > 0
 }
 
 func cpu() float64 {

@@ -25,7 +25,7 @@ pub(crate) enum Library {
         #[arg(last = true)]
         more: Vec<String>,
     },
-    /// Controllers: ours and controller-runtime's.
+    /// Controllers: ours, controller-runtime's and kube-rs'.
     Controller {
         #[arg(last = true)]
         more: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) fn run_bench(library: &Library) -> anyhow::Result<()> {
             let mut bench = Command::new(built.join("skopos-bench"));
             bench.arg("watch").args(more);
             if !alone {
-                bench.arg("--kube").arg(kube_reflector()?);
+                bench.arg("--kube").arg(kube_program("skopos-bench-kube")?);
                 if let Some(program) = go_program("informer")? {
                     bench.arg("--go").arg(program);
                 }
@@ -65,6 +65,9 @@ pub(crate) fn run_bench(library: &Library) -> anyhow::Result<()> {
             let mut bench = Command::new(built.join("skopos-bench"));
             bench.arg("controller").args(more);
             bench.arg("--program").arg(built.join("skopos"));
+            bench
+                .arg("--kube")
+                .arg(kube_program("skopos-bench-kube-controller")?);
             if let Some(program) = go_program("controller")? {
                 bench.arg("--go").arg(program);
             }
@@ -106,11 +109,11 @@ fn go_program(name: &str) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(program))
 }
 
-/// Builds kube-rs' reflector, which is not part of the workspace.
-fn kube_reflector() -> anyhow::Result<PathBuf> {
+/// Builds the programs on kube-rs, which are not part of the workspace; gives the one asked for.
+fn kube_program(name: &str) -> anyhow::Result<PathBuf> {
     let manifest = root().join("bench/peers/kube/Cargo.toml");
     let target = target_dir()?.join("peers");
     let build = ["build", "--release", "--quiet", "--locked", "--manifest-path"];
     run(cargo().args(build).arg(manifest).arg("--target-dir").arg(&target))?;
-    Ok(Path::new(&target).join("release/skopos-bench-kube"))
+    Ok(Path::new(&target).join("release").join(name))
 }
