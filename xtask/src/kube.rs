@@ -80,7 +80,7 @@ fn run_beside(words: &[String]) -> anyhow::Result<ExitCode> {
 }
 
 /// A directory under the user's own, by the variable that moves it or its usual place.
-fn user_dir(variable: &str, usual: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn user_dir(variable: &str, usual: &str) -> anyhow::Result<PathBuf> {
     if let Some(dir) = std::env::var_os(variable) {
         return Ok(dir.into());
     }

@@ -10,6 +10,7 @@ mod check;
 mod differ;
 mod r#gen;
 mod kube;
+mod parts;
 mod run;
 mod test;
 mod tidy;
@@ -48,6 +49,8 @@ enum Command {
     /// Build, start and stop a real kube-apiserver with etcd.
     #[command(subcommand)]
     Kube(kube::Command),
+    /// Install the real servers that tests start: PostgreSQL, NATS, RabbitMQ, Kafka.
+    Parts,
     /// Print the path of a tool that tests use, installing it if it is missing.
     Tool {
         /// Which one.
@@ -74,6 +77,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run_bench(&args)?,
         Command::Differ(args) => return differ::run_differ(&args),
         Command::Kube(command) => return kube::run(command),
+        Command::Parts => parts::install()?,
         Command::Tool { tool } => println!("{}", tool.path()?.display()),
     }
     Ok(ExitCode::SUCCESS)

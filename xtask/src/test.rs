@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::check;
 use crate::kube::{self, Controllers, Instance};
+use crate::parts;
 use crate::run::{Tally, cargo, part, run_seeing, seconds};
 use crate::tools::Tool;
 
@@ -27,6 +28,7 @@ const REAL_SUITES: usize = 5;
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let mut tally = Tally::default();
+    tally.count(part("servers that tests start", parts::install));
     if args.fast {
         tally.add(suite("unit tests", &["--workspace", "--exclude", OUTER], &[]));
     } else {

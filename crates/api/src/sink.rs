@@ -228,8 +228,12 @@ pub struct Tls {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Webhook {
-    /// Where, with `https` or, for loopback and tests, `http`.
+    /// Where, with `https` or, in networks that are trusted, `http`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
+    /// Where, if the address is itself a secret, as those of chat services are. Either this or `url` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_from: Option<ValueSource>,
     /// More headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<Header>,

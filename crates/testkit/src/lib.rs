@@ -26,6 +26,8 @@
 //! Without HTTP: [`ModelSource`] is a collection with versions, history and the same faults behind the
 //! [`ListWatch`](skopos_object::ListWatch) trait, for thousands of runs a second; [`Script`] says request by
 //! request what must be asked and what is answered.
+//!
+//! [`parts`] starts the real servers that Skopos delivers to.
 
 mod server;
 
@@ -34,6 +36,8 @@ mod proxy;
 
 mod model;
 mod script;
+
+pub mod parts;
 
 mod eventually;
 mod history;

@@ -1,0 +1,82 @@
+//! A file of JSON lines.
+
+mod log;
+mod repair;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_core::future::BoxFuture;
+use skopos_api::File as Spec;
+
+use crate::{Context, Destination, Event, Failure, Sent, cloud_event::to_lines, connect::BadSink};
+
+use self::log::{Log, Settings};
+
+const DEFAULT_MAX_BYTES: u64 = 100 << 20;
+const DEFAULT_MAX_FILES: u32 = 5;
+
+/// Appends events to a file. Done when they are on the disk.
+#[derive(Debug)]
+pub(crate) struct File {
+    path: PathBuf,
+    max_batch: usize,
+    /// Taken by the thread that writes, never across an await.
+    log: Arc<Mutex<Log>>,
+}
+
+impl File {
+    pub(crate) fn new(spec: &Spec, max_batch: usize, context: Context<'_>) -> Result<Self, BadSink> {
+        if !context.allowed.file {
+            return Err(BadSink::NotAllowed(
+                "only sinks from the directory of Skopos may write files; use another destination",
+            ));
+        }
+        let path = PathBuf::from(&spec.path);
+        if spec.path.is_empty() || spec.path.ends_with('/') {
+            return Err(BadSink::value(
+                "path",
+                format!("{:?} is not the path of a file", spec.path),
+            ));
+        }
+        let settings = Settings {
+            path: path.clone(),
+            max_bytes: spec.max_bytes.unwrap_or(DEFAULT_MAX_BYTES).max(1),
+            max_files: spec.max_files.unwrap_or(DEFAULT_MAX_FILES),
+        };
+        let log = Arc::new(Mutex::new(Log::new(settings)));
+        Ok(Self { path, max_batch, log })
+    }
+
+    async fn send_all(&self, events: &[Event]) -> Sent {
+        let (log, lines) = (Arc::clone(&self.log), to_lines(events));
+        // Once begun it is finished even if the caller does not wait: a repetition has the same ids.
+        let writing = tokio::task::spawn_blocking(move || {
+            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            log.append(&lines)
+        });
+        match writing.await {
+            Ok(Ok(())) => Sent::all(events),
+            Ok(Err(error)) => {
+                let text = format!("cannot write {}: {error}", self.path.display());
+                Sent::failed(0, Failure::unavailable(text))
+            }
+            Err(_) => Sent::failed(
+                0,
+                Failure::unavailable("the writer of the file was stopped".to_owned()),
+            ),
+        }
+    }
+}
+
+impl Destination for File {
+    fn send<'a>(&'a self, events: &'a [Event]) -> BoxFuture<'a, Sent> {
+        Box::pin(self.send_all(events))
+    }
+
+    fn max_batch(&self) -> usize {
+        self.max_batch
+    }
+}
