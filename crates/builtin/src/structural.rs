@@ -45,7 +45,11 @@ fn object(id: Id, open: &mut Vec<Id>) -> Value {
         .map(|field| (field.name.to_owned(), property(field, open)))
         .collect();
     open.pop();
-    let mut schema = json!({"type": "object", "nullable": true, "properties": properties});
+    let mut schema = with(
+        json!({"type": "object", "nullable": true}),
+        "properties",
+        Value::Object(properties),
+    );
     if ty.atomic {
         schema["x-kubernetes-map-type"] = "atomic".into();
     }
@@ -94,12 +98,22 @@ fn value(ty: &Ty, open: &mut Vec<Id>) -> Value {
         Ty::Json | Ty::SchemaOrArray | Ty::SchemaOrBool | Ty::SchemaOrStrings => {
             json!({"nullable": true, "x-kubernetes-preserve-unknown-fields": true})
         }
-        Ty::List(item) => json!({"type": "array", "nullable": true, "items": value(item, open)}),
+        Ty::List(item) => {
+            let schema = json!({"type": "array", "nullable": true});
+            with(schema, "items", value(item, open))
+        }
         Ty::Map(item) => {
-            json!({"type": "object", "nullable": true, "additionalProperties": value(item, open)})
+            let schema = json!({"type": "object", "nullable": true});
+            with(schema, "additionalProperties", value(item, open))
         }
         Ty::Object(id) => object(*id, open),
     }
+}
+
+/// Adds a part. `json!` would copy it, and on every level again what lies below.
+fn with(mut schema: Value, name: &str, part: Value) -> Value {
+    schema[name] = part;
+    schema
 }
 
 #[cfg(test)]
