@@ -115,7 +115,7 @@ pub struct Delivery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: Option<u32>,
-    /// Several events in one request, where the destination can.
+    /// Several events in one request, where the destination can (default 100, but 1 for webhooks).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
     /// How long one attempt may take (default 30s).
@@ -333,7 +333,7 @@ pub struct Postgres {
     pub tls: Option<Tls>,
 }
 
-/// A file of JSON lines, one CloudEvent each, synced before a delivery counts as done.
+/// A file of JSON lines, one CloudEvent each, synced before a delivery counts as done. Only for sinks from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct File {

@@ -8,6 +8,9 @@ use std::{
 /// So much is read at a time, from the end backwards.
 const CHUNK: u64 = 64 << 10;
 
+/// No line of ours is longer.
+const MAX_LINE: u64 = 64 << 20;
+
 /// Cuts off a line that was not written to its end, and returns the length of the file.
 ///
 /// A last line that is whole but for its end is kept. A file whose end is no beginning of a JSON object is none of
@@ -18,7 +21,7 @@ pub(super) fn repair(file: &mut File) -> io::Result<u64> {
     if tail.is_empty() {
         return Ok(len);
     }
-    if tail[0] != b'{' {
+    if tail[0] != b'{' || tail.len() as u64 >= MAX_LINE {
         return Err(io::Error::other(
             "it is not a file of JSON lines; name another path or move it away",
         ));
@@ -34,11 +37,11 @@ pub(super) fn repair(file: &mut File) -> io::Result<u64> {
     Ok(whole)
 }
 
-/// What comes after the last line end.
+/// What comes after the last line end, or enough of it to see that it is no line.
 fn tail(file: &mut File, len: u64) -> io::Result<Vec<u8>> {
     let mut tail = Vec::new();
     let mut start = len;
-    while start > 0 {
+    while start > 0 && len - start < MAX_LINE {
         let size = CHUNK.min(start);
         start -= size;
         let mut chunk = vec![0; usize::try_from(size).expect("a chunk fits in memory")];

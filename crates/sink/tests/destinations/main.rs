@@ -1,15 +1,23 @@
 //! Destinations, those of other servers against the real ones, which `cargo xtask parts` installs.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod exec;
+mod file;
+mod guide;
 mod kafka;
+mod kubernetes;
 mod nats;
 mod postgres;
 mod rabbitmq;
+mod specs;
+mod stdout;
 mod support;
+mod webhook;
 
 use std::sync::Arc;
 
-use skopos_sink::Destination;
+use skopos_sink::{Destination, Event};
+use tokio::task::JoinSet;
 
 use support::{Known, check_arrived, deliver, events};
 
@@ -20,6 +28,9 @@ trait Server {
     /// The ids of all messages, in the order of the server.
     async fn received(&self) -> Vec<String>;
 }
+
+/// So many deliver at the same time.
+const N_SENDERS: usize = 3;
 
 /// How a server treats a message that comes again.
 #[derive(PartialEq, Eq)]
@@ -41,24 +52,41 @@ async fn check_delivery(server: &mut impl Server, destination: Arc<dyn Destinati
         assert_eq!(received.len(), first.len());
     }
 
+    assert!(!format!("{destination:?}").contains(skopos_testkit::parts::USER.1));
+
     let all = events(0..400, 7);
-    let sending = tokio::spawn({
-        let (destination, rest) = (Arc::clone(&destination), all[60..].to_vec());
-        async move {
-            for group in rest.chunks(5) {
-                deliver(&*destination, group).await;
-            }
-        }
-    });
+    let mut sending = JoinSet::new();
+    for n in 0..N_SENDERS {
+        // Events of one object are never under way twice.
+        let mut rest = all[60..].to_vec();
+        rest.retain(|event| number_of(&event.lane) % N_SENDERS == n);
+        sending.spawn(send(Arc::clone(&destination), rest));
+    }
     server.stop().await;
-    assert!(!sending.is_finished(), "the server was stopped too late");
+    assert!(
+        sending.try_join_next().is_none(),
+        "the server was stopped too late"
+    );
     server.start().await;
-    sending.await.expect("no panic");
+    while let Some(done) = sending.join_next().await {
+        done.expect("no panic");
+    }
     let received = server.received().await;
     check_arrived(&received, &all);
     if repeats == Repeats::Dropped {
         assert_eq!(received.len(), all.len());
     }
+}
+
+async fn send(destination: Arc<dyn Destination>, events: Vec<Event>) {
+    for group in events.chunks(5) {
+        deliver(&*destination, group).await;
+    }
+}
+
+/// The number in `object-3`.
+fn number_of(lane: &str) -> usize {
+    lane.trim_start_matches("object-").parse().unwrap()
 }
 
 /// The secrets of the parts: the right password, a wrong one, an authority and another one.

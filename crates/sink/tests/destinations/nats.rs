@@ -1,11 +1,13 @@
 //! NATS JetStream.
 
+use std::time::Duration;
+
 use async_nats::{ConnectOptions, jetstream};
 use skopos_testkit::parts::{Authority, Nats, USER};
 
 use crate::{
     AUTH, OTHER, Repeats, Server, TLS, WRONG, check_delivery, secrets,
-    support::{event, refused, sink, unavailable},
+    support::{check_arrived, deliver, event, events, refused, sink, unavailable},
 };
 
 struct Stream(Nats);
@@ -58,6 +60,27 @@ async fn nats_gets_each_event_once_in_order_across_a_restart() {
     );
     let destination = sink(&yaml, &secrets("", "")).await;
     check_delivery(&mut stream, destination, Repeats::Dropped).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_that_hangs_is_given_up_by_the_caller_and_used_again_later() {
+    let stream = Stream(Nats::start(None).await);
+    stream.make(-1).await;
+    let yaml = format!(
+        "nats: {{servers: ['{}'], subject: changes.all, {AUTH}}}",
+        stream.0.address()
+    );
+    let destination = sink(&yaml, &secrets("", "")).await;
+    let all = events(0..6, 2);
+    deliver(&*destination, &all[..2]).await;
+    stream.0.pause();
+    let hanging = tokio::time::timeout(Duration::from_millis(200), destination.send(&all[2..4])).await;
+    assert!(hanging.is_err(), "{hanging:?}");
+    stream.0.resume();
+    deliver(&*destination, &all[2..]).await;
+    let received = stream.received().await;
+    assert_eq!(received.len(), all.len());
+    check_arrived(&received, &all);
 }
 
 #[tokio::test(flavor = "multi_thread")]

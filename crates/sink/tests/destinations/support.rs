@@ -14,7 +14,7 @@ use skopos_sink::{
     Allowed, BadSink, Context, Destination, Event, Failure, SecretError, Secrets, Sent, connect,
 };
 
-/// Secrets by their keys, all of one Secret `s`; the variable and the file of the same name too.
+/// Secrets by their keys, whatever the name of the Secret.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known(pub(crate) BTreeMap<String, String>);
 
@@ -27,7 +27,7 @@ impl Known {
 
 impl Secrets for Known {
     fn secret<'a>(&'a self, key: &'a SecretKey) -> BoxFuture<'a, Result<Vec<u8>, SecretError>> {
-        let found = self.0.get(&key.key).filter(|_| key.name == "s");
+        let found = self.0.get(&key.key);
         let found = found
             .map(|value| value.clone().into_bytes())
             .ok_or(SecretError::Missing);

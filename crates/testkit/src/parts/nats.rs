@@ -48,6 +48,16 @@ impl Nats {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Makes the server hang: connections stay, nothing is answered.
+    pub fn pause(&self) {
+        self.service.signal(Signal::STOP);
+    }
+
+    /// Ends the pause.
+    pub fn resume(&self) {
+        self.service.signal(Signal::CONT);
+    }
+
     /// Stops the server.
     pub async fn stop(&mut self) {
         self.service.stop(Signal::TERM).await;

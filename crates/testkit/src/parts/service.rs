@@ -84,6 +84,13 @@ impl Service {
         self.running = Some(child);
     }
 
+    /// Sends a signal and goes on.
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.running {
+            signal_group(child, signal);
+        }
+    }
+
     /// Ends the program with a signal and waits until it has ended.
     pub(super) async fn stop(&mut self, signal: Signal) {
         let Some(mut child) = self.running.take() else {

@@ -1,0 +1,205 @@
+//! HTTP endpoints.
+
+mod endpoint;
+
+use std::time::{Duration, SystemTime};
+
+use hmac::{Hmac, Mac as _};
+use serde_json::Value;
+use sha2::Sha256;
+use skopos_sink::Failure;
+use skopos_testkit::parts::Authority;
+
+use crate::support::{Known, deliver, event, events, refused, sink, told, unavailable};
+
+use self::endpoint::{Answer, Endpoint};
+
+#[tokio::test]
+async fn webhook_gets_one_event_as_binary_and_several_as_a_batch() {
+    let endpoint = Endpoint::start(None).await;
+    let yaml = format!(
+        "{{webhook: {{url: '{}/hook?a=b'}}, delivery: {{batch: {{maxEvents: 10}}}}}}",
+        endpoint.url()
+    );
+    let destination = sink(&yaml, &Known::default()).await;
+    let events = events(0..3, 2);
+    assert!(destination.send(&events[..1]).await.failure.is_none());
+    assert!(destination.send(&events).await.failure.is_none());
+    let requests = endpoint.requests();
+    assert_eq!(requests[0].line, "POST /hook?a=b");
+    for (name, value) in [
+        ("ce-specversion", "1.0"),
+        ("ce-id", "object-0/0"),
+        ("ce-type", "dev.skopos.updated"),
+        ("ce-source", "/clusters/test/apps/deployments"),
+        ("ce-subject", "default/object-0"),
+        ("ce-time", "2026-01-02T03:04:05.678Z"),
+        ("ce-rule", "default/all"),
+        ("idempotency-key", "object-0/0"),
+        ("content-type", "application/json"),
+    ] {
+        assert_eq!(requests[0].header(name), value, "{name}");
+    }
+    assert_eq!(requests[0].body, br#"{"n":0}"#);
+    assert_eq!(
+        requests[1].header("content-type"),
+        "application/cloudevents-batch+json"
+    );
+    let batch: Value = serde_json::from_slice(&requests[1].body).unwrap();
+    let ids: Vec<_> = batch
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["object-0/0", "object-1/1", "object-0/2"]);
+    assert_eq!(batch[2]["data"]["n"], 2);
+    assert_eq!(endpoint.n_connections(), 1, "connections are used again");
+}
+
+#[tokio::test]
+async fn webhook_signs_and_proves_who_it_is_without_ever_showing_it() {
+    let endpoint = Endpoint::start(None).await;
+    let known = Known::default()
+        .with("token", "hunter2\n")
+        .with("key", "signing-key")
+        .with("header", "hunter3");
+    let yaml = format!(
+        "webhook: {{url: '{}', auth: {{token: {{secret: {{name: s, key: token}}}}}},
+          hmac: {{secret: {{secret: {{name: s, key: key}}}}}},
+          headers: [{{name: X-Team, value: {{value: ops}}}}, {{name: X-Key, value: {{secret: {{name: s, key: header}}}}}}]}}",
+        endpoint.url()
+    );
+    let destination = sink(&yaml, &known).await;
+    assert!(destination.send(&[event(0, "a")]).await.failure.is_none());
+    let request = &endpoint.requests()[0];
+    assert_eq!(request.header("authorization"), "Bearer hunter2");
+    assert_eq!(
+        (request.header("x-team"), request.header("x-key")),
+        ("ops", "hunter3")
+    );
+    let (time, signature) = request.header("skopos-signature").split_once(",v1=").unwrap();
+    let seconds: u64 = time.strip_prefix("t=").unwrap().parse().unwrap();
+    let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+    assert!(age.is_ok());
+    let mut mac = Hmac::<Sha256>::new_from_slice(b"signing-key").unwrap();
+    mac.update(format!("{seconds}.").as_bytes());
+    mac.update(&request.body);
+    let expect: String = mac
+        .finalize()
+        .into_bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(signature, expect);
+
+    endpoint.answer(Answer::new(401).body("who is Bearer hunter2 with hunter3?"));
+    let text = unavailable(&*destination).await;
+    assert!(
+        text.contains("401 Unauthorized: check auth: who is Bearer … with …?"),
+        "{text}"
+    );
+    assert!(!format!("{destination:?}").contains("hunter"));
+}
+
+#[tokio::test]
+async fn webhook_answers_decide_between_later_and_never() {
+    let endpoint = Endpoint::start(None).await;
+    let known = Known::default().with("url", &format!("{}/secret-path", endpoint.url()));
+    let destination = sink("webhook: {urlFrom: {secret: {name: s, key: url}}}", &known).await;
+    endpoint.answer(Answer::new(503).header("retry-after", "7"));
+    let sent = destination.send(&[event(0, "a")]).await;
+    assert!(
+        matches!(sent.failure, Some(Failure::Unavailable { retry_after: Some(wait), .. }) if wait.as_secs() == 7),
+        "{sent:?}"
+    );
+    endpoint.answer(Answer::new(302).header("location", "http://127.0.0.1:1/"));
+    let text = unavailable(&*destination).await;
+    assert!(
+        text.contains("redirects are not followed") && !text.contains("secret-path"),
+        "{text}"
+    );
+    endpoint.answer(Answer::new(422).body(&"no ".repeat(100_000)));
+    let text = refused(&*destination, event(0, "a")).await;
+    assert!(
+        text.contains("422 Unprocessable Entity: no no") && text.len() < 600,
+        "{text}"
+    );
+    assert!(destination.send(&[event(0, "a")]).await.failure.is_none());
+}
+
+#[tokio::test]
+async fn webhook_that_refuses_a_batch_is_asked_one_by_one() {
+    let endpoint = Endpoint::start(None).await;
+    let yaml = format!(
+        "{{webhook: {{url: '{}'}}, delivery: {{batch: {{maxEvents: 10}}}}}}",
+        endpoint.url()
+    );
+    let destination = sink(&yaml, &Known::default()).await;
+    for code in [400, 200, 400] {
+        endpoint.answer(Answer::new(code));
+    }
+    let sent = destination.send(&events(0..3, 1)).await;
+    assert_eq!(sent.n_delivered, 1);
+    assert!(matches!(sent.failure, Some(Failure::Refused(_))), "{sent:?}");
+    let ids: Vec<_> = endpoint
+        .requests()
+        .iter()
+        .skip(1)
+        .map(|request| request.header("ce-id").to_owned())
+        .collect();
+    assert_eq!(ids, ["object-0/0", "object-0/1"]);
+}
+
+#[tokio::test]
+async fn webhook_checks_certificates_and_shows_its_own() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let endpoint = Endpoint::start(Some((&authority.issue(&["hooks.example.com"]), authority.pem()))).await;
+    let ours = authority.issue(&["skopos"]);
+    let known = Known::default()
+        .with("ca", authority.pem())
+        .with("other", other.pem())
+        .with("cert", &ours.cert)
+        .with("key", &ours.key);
+    let destination = async |ca: &str, more: &str| {
+        let tls = format!("{{ca: {{secret: {{name: s, key: {ca}}}}}{more}}}");
+        sink(
+            &format!("webhook: {{url: '{}', tls: {tls}}}", endpoint.url()),
+            &known,
+        )
+        .await
+    };
+    let text = unavailable(&*destination("ca", "").await).await;
+    assert!(text.contains("not valid for name"), "{text}");
+    let text = unavailable(&*destination("other", ", serverName: hooks.example.com").await).await;
+    assert!(text.contains("invalid peer certificate"), "{text}");
+    let text = unavailable(&*destination("ca", ", serverName: hooks.example.com").await).await;
+    assert!(text.contains("ertificate"), "{text}");
+    let pair = ", serverName: hooks.example.com, cert: {secret: {name: s, key: cert}}, key: {secret: {name: s, key: key}}";
+    let sent = destination("ca", pair).await.send(&[event(0, "a")]).await;
+    assert!(sent.failure.is_none(), "{sent:?}");
+}
+
+#[tokio::test]
+async fn webhook_that_is_down_is_reached_when_it_is_up_again() {
+    let mut endpoint = Endpoint::start(None).await;
+    let destination = sink(
+        &format!("webhook: {{url: '{}'}}", endpoint.url()),
+        &Known::default(),
+    )
+    .await;
+    let all = events(0..20, 3);
+    deliver(&*destination, &all[..10]).await;
+    endpoint.stop().await;
+    let sent = destination.send(&all[10..11]).await;
+    let text = told(&sent.failure.unwrap());
+    assert!(text.contains("cannot reach http://127.0.0.1:"), "{text}");
+    endpoint.start_again().await;
+    deliver(&*destination, &all[10..]).await;
+    let ids: Vec<_> = endpoint
+        .requests()
+        .iter()
+        .map(|request| request.header("ce-id").to_owned())
+        .collect();
+    crate::check_arrived(&ids, &all);
+}
