@@ -136,10 +136,6 @@ impl Condition {
         !self.became.is_empty() || self.held.is_some()
     }
 
-    pub(crate) fn has_timer(&self) -> bool {
-        self.held.is_some()
-    }
-
     /// Finds out how the states are, and how they were.
     pub(crate) fn states(
         &self,

@@ -20,9 +20,9 @@ pub struct EdgeState {
 /// A state that is so for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Held {
-    /// Since when, in nanoseconds since 1970.
+    /// Since when, in milliseconds since 1970.
     #[serde(rename = "s")]
-    since_nanos: i64,
+    since_millis: i64,
     /// Whether the rule has matched for it already: it does so once.
     #[serde(rename = "f")]
     pub(crate) fired: bool,
@@ -43,14 +43,15 @@ impl EdgeState {
 impl Held {
     pub(crate) fn begun(at: Timestamp) -> Self {
         Self {
-            since_nanos: i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX),
+            since_millis: at.as_millisecond(),
             fired: false,
         }
     }
 
-    /// When it has been so for a length of time; nothing if that is beyond all times.
+    /// When it has been so for a length of time, in whole milliseconds: whoever keeps timers need not round. Nothing if
+    /// that is beyond all times.
     pub(crate) fn due(self, nanos: i64) -> Option<Timestamp> {
-        let at = i128::from(self.since_nanos) + i128::from(nanos.max(0));
-        Timestamp::from_nanosecond(at).ok()
+        let millis = nanos.max(0).saturating_add(999_999) / 1_000_000;
+        Timestamp::from_millisecond(self.since_millis.checked_add(millis)?).ok()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
+use skopos_cel::EvalErrorKind;
 use skopos_object::Op;
 
 use super::{
@@ -41,20 +43,34 @@ pub struct Step {
 impl CompiledRule {
     /// Says why a change matches or not. `edge` is what was kept for the object before the change.
     pub fn explain(&self, subject: &Subject<'_>, edge: Option<&EdgeState>) -> Explanation {
-        let steps: [fn(&Self, &Subject<'_>) -> Step; 6] = [
-            Self::explain_kind,
-            Self::explain_namespace,
-            Self::explain_selector,
-            Self::explain_events,
-            Self::explain_fields,
-            Self::explain_match_fields,
+        self.explain_at(subject, edge, subject.entry().at, Moment::Change)
+    }
+
+    /// Says why the last state of an object matches or not at a time, as [`evaluate_timer`](Self::evaluate_timer) does.
+    pub fn explain_timer(&self, last: &Subject<'_>, edge: Option<&EdgeState>, now: Timestamp) -> Explanation {
+        self.explain_at(last, edge, now, Moment::Timer)
+    }
+
+    fn explain_at(
+        &self,
+        subject: &Subject<'_>,
+        edge: Option<&EdgeState>,
+        now: Timestamp,
+        moment: Moment,
+    ) -> Explanation {
+        let mut steps = vec![
+            self.explain_kind(subject),
+            self.explain_namespace(subject),
+            self.explain_selector(subject),
         ];
-        let mut steps: Vec<Step> = steps.iter().map(|step| step(self, subject)).collect();
-        steps.extend(
-            self.when
-                .as_ref()
-                .map(|when| self.explain_when(when, subject, edge)),
-        );
+        if moment == Moment::Change {
+            steps.push(self.explain_events(subject));
+            steps.push(self.explain_fields(subject));
+        }
+        steps.push(self.explain_match_fields(subject));
+        if let Some(when) = &self.when {
+            steps.push(explain_when(when, subject, edge, now, moment));
+        }
         Explanation {
             rule: self.name(),
             change: subject.entry().id().to_string(),
@@ -167,30 +183,37 @@ impl CompiledRule {
             )
         }
     }
+}
 
-    fn explain_when(&self, when: &Condition, subject: &Subject<'_>, edge: Option<&EdgeState>) -> Step {
-        let now = subject.entry().at;
-        let states = match when.remembers() {
-            true => when.states(subject, edge, now, Moment::Change),
-            false => States::default(),
-        };
-        let value = when.eval(subject, &states, now);
-        let (passed, outcome) = match (&states.error, &value) {
-            (Some(error), _) => (false, error.clone()),
-            (None, Ok(value)) => (*value, value.to_string()),
-            (None, Err(error)) => (false, format!("{error}, which counts as false")),
-        };
-        let mut values = when.parts(subject, &states, now);
-        for (_, value) in &mut values {
-            *value = shortened(value);
+fn explain_when(
+    when: &Condition,
+    subject: &Subject<'_>,
+    edge: Option<&EdgeState>,
+    now: Timestamp,
+    moment: Moment,
+) -> Step {
+    let states = match when.remembers() {
+        true => when.states(subject, edge, now, moment),
+        false => States::default(),
+    };
+    let (passed, outcome) = match (&states.error, when.eval(subject, &states, now)) {
+        (Some(error), _) => (false, error.clone()),
+        (None, Ok(value)) => (value, value.to_string()),
+        (None, Err(error)) if error.kind() == EvalErrorKind::Missing => {
+            (false, format!("{error}, which counts as false"))
         }
-        if let Some(due) = states.due.filter(|_| when.has_timer()) {
-            values.push(("heldFor is due".to_owned(), due.to_string()));
-        }
-        Step {
-            values,
-            ..step("when", passed, format!("{} is {outcome}", when.source.trim()))
-        }
+        (None, Err(error)) => (false, error.to_string()),
+    };
+    let mut values = when.parts(subject, &states, now);
+    for (_, value) in &mut values {
+        *value = shortened(value);
+    }
+    if let Some(due) = states.due {
+        values.push(("heldFor is due".to_owned(), due.to_string()));
+    }
+    Step {
+        values,
+        ..step("when", passed, format!("{}: {outcome}", when.source.trim()))
     }
 }
 

@@ -6,7 +6,10 @@ use skopos_api::{Case, Event, RuleTestSpec};
 use skopos_journal::{Entry, Observed, Seq};
 use skopos_object::{GroupVersionKind, Object, ObjectError, Op, ResourceVersion};
 
-use super::{compile::CompiledRule, edge::EdgeState, evaluate::Evaluation, payload::Cause, subject::Subject};
+use super::{
+    compile::CompiledRule, edge::EdgeState, evaluate::Evaluation, explain::Explanation, payload::Cause,
+    subject::Subject,
+};
 
 /// The time of a case that gives none.
 const DEFAULT_NOW: &str = "2026-01-01T00:00:00Z";
@@ -80,59 +83,66 @@ fn describe(error: &TestError) -> String {
 fn run_case(rule: &CompiledRule, case: &Case, seen: &mut Seen) -> Result<Vec<String>, TestError> {
     let entry = entry(rule, case, seen)?;
     let subject = Subject::new(&entry);
-    let mut found = rule.evaluate(&subject, seen.edge.as_ref());
+    let known = seen.edge.take();
+    let mut found = rule.evaluate(&subject, known.as_ref());
+    let mut why = rule.explain(&subject, known.as_ref());
     let mut cause = Cause::Change;
     if let Some(wait) = case.wait {
         let until = entry.at.saturating_add(wait.0).unwrap_or(Timestamp::MAX);
-        found = match found.wake_at.filter(|at| *at <= until) {
-            Some(at) => rule.evaluate_timer(&subject, found.edge.as_ref(), at.max(entry.at)),
-            None => Evaluation {
-                matched: false,
-                ..found
-            },
-        };
+        let at = found.wake_at.map_or(until, |at| at.clamp(entry.at, until));
+        why = rule.explain_timer(&subject, found.edge.as_ref(), at);
+        found = rule.evaluate_timer(&subject, found.edge.as_ref(), at);
         cause = Cause::Held;
     }
-    let failures = compare(rule, case, &subject, &found, cause);
+    let mut failures = outcome(case, &found, &why);
+    if let (Some(expect), true) = (&case.expect.payload, found.matched) {
+        compare_payload(rule, &subject, cause, expect, &mut failures);
+    }
     seen.edge = found.edge;
     seen.last = subject.after().cloned();
     seen.n_changes = entry.seq.0;
     Ok(failures)
 }
 
-fn compare(
-    rule: &CompiledRule,
-    case: &Case,
-    subject: &Subject<'_>,
-    found: &Evaluation,
-    cause: Cause,
-) -> Vec<String> {
-    let mut failures = Vec::new();
+fn outcome(case: &Case, found: &Evaluation, why: &Explanation) -> Vec<String> {
+    let expect = case.expect.matches;
     if let Some(error) = &found.error {
-        failures.push(format!("expect.matches: the rule failed: {error}"));
-    } else if found.matched != case.expect.matches {
-        let why = rule.explain(subject, None);
-        let reason = why.steps.iter().find(|step| !step.passed);
-        let reason = reason.map_or_else(String::new, |step| format!(": {}: {}", step.name, step.detail));
-        failures.push(format!(
-            "expect.matches: expected {}, found {}{reason}",
-            case.expect.matches, found.matched
-        ));
+        return vec![format!("expect.matches: the rule failed: {error}")];
     }
-    if let (Some(expect), true) = (&case.expect.payload, found.matched) {
-        match rule.event(subject, cause, 0, usize::MAX) {
-            Err(error) => failures.push(format!("expect.payload: {error}")),
-            Ok(event) => {
-                let text = String::from_utf8_lossy(&event.data);
-                let found = match event.content_type {
-                    "text/plain" => Value::from(text),
-                    _ => serde_json::from_str(&text).unwrap_or_default(),
-                };
-                differences("expect.payload", expect, &found, &mut failures);
-            }
-        }
+    if found.matched == expect {
+        return Vec::new();
     }
-    failures
+    let decisive = why.steps.iter().find(|step| !step.passed).or(why.steps.last());
+    let why = decisive.map_or_else(String::new, |step| {
+        let values = step
+            .values
+            .iter()
+            .map(|(what, value)| format!("; {what} = {value}"));
+        format!(": {}: {}{}", step.name, step.detail, values.collect::<String>())
+    });
+    vec![format!(
+        "expect.matches: expected {expect}, found {}{why}",
+        found.matched
+    )]
+}
+
+fn compare_payload(
+    rule: &CompiledRule,
+    subject: &Subject<'_>,
+    cause: Cause,
+    expect: &Value,
+    failures: &mut Vec<String>,
+) {
+    let event = match rule.event(subject, cause, 0, usize::MAX) {
+        Ok(event) => event,
+        Err(error) => return failures.push(format!("expect.payload: {error}")),
+    };
+    let text = String::from_utf8_lossy(&event.data);
+    let found = match event.content_type {
+        "text/plain" => Value::from(text),
+        _ => serde_json::from_str(&text).unwrap_or_default(),
+    };
+    differences("expect.payload", expect, &found, failures);
 }
 
 /// Everything that is expected must be there; what is there beside is not asked for.

@@ -6,6 +6,7 @@ mod compiling;
 mod edges;
 mod explaining;
 mod guarding;
+mod guide;
 mod matching;
 mod sending;
 mod testing;
