@@ -35,6 +35,11 @@ use self::partition::partition_of;
 
 /// A request has at most so many bytes of data, unless one event has more: brokers take 1 MiB unless told otherwise.
 const MAX_REQUEST_BYTES: usize = 512 << 10;
+/// The client hands requests up to 8 KiB to the socket at once. It writes larger ones in two parts without `TCP_NODELAY`,
+/// and the second then waits for the acknowledgement of the first, up to 40 ms.
+const QUICK_REQUEST_BYTES: usize = 7 << 10;
+/// With more than so much, one slow request is faster than many quick ones.
+const MAX_QUICK_BYTES: usize = 64 << 10;
 /// How long the client may retry by itself; then whoever calls decides.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -253,11 +258,16 @@ fn by_partition(events: &[Event], partitions: &[i32]) -> BTreeMap<i32, Vec<usize
 
 /// Cuts events of one partition into requests that brokers take.
 fn requests<'a>(events: &[Event], numbers: &'a [usize]) -> Vec<&'a [usize]> {
+    let total: usize = numbers.iter().map(|n| size(&events[*n])).sum();
+    let limit = match total {
+        0..=MAX_QUICK_BYTES => QUICK_REQUEST_BYTES,
+        _ => MAX_REQUEST_BYTES,
+    };
     let mut requests = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, n) in numbers.iter().enumerate() {
-        let more = events[*n].data.len();
-        if at > start && bytes + more > MAX_REQUEST_BYTES {
+        let more = size(&events[*n]);
+        if at > start && bytes + more > limit {
             requests.push(&numbers[start..at]);
             (start, bytes) = (at, 0);
         }
@@ -265,6 +275,15 @@ fn requests<'a>(events: &[Event], numbers: &'a [usize]) -> Vec<&'a [usize]> {
     }
     requests.push(&numbers[start..]);
     requests
+}
+
+/// About what an event takes in a request.
+fn size(event: &Event) -> usize {
+    let values: usize = attributes(event)
+        .iter()
+        .map(|(name, value)| name.len() + value.len() + 8)
+        .sum();
+    values + event.lane.len() + event.data.len() + 64
 }
 
 fn now() -> DateTime<Utc> {
@@ -286,5 +305,38 @@ fn record(event: &Event) -> Record {
         headers,
         // When it is written, not when it was observed: the broker deletes what is old, and a replay is not.
         timestamp: now(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn check(sizes: &[usize], expect: &[&[usize]]) {
+        let event = |size: &usize| Event {
+            id: String::new(),
+            what: skopos_api::Event::Created,
+            source: String::new(),
+            subject: String::new(),
+            rule: String::new(),
+            time: String::new(),
+            lane: String::new(),
+            content_type: "text/plain",
+            data: Bytes::from(vec![0; *size]),
+        };
+        let events: Vec<_> = sizes.iter().map(event).collect();
+        let numbers: Vec<_> = (0..events.len()).collect();
+        assert_eq!(requests(&events, &numbers), expect, "{sizes:?}");
+    }
+
+    #[test]
+    fn requests_are_quick_or_few_and_never_larger_than_brokers_take() {
+        check(&[10, 10, 10], &[&[0, 1, 2]]);
+        check(&[3_000, 3_000, 3_000], &[&[0, 1], &[2]]);
+        check(&[9_000, 10], &[&[0], &[1]]);
+        check(&[50_000, 50_000, 50_000], &[&[0, 1, 2]]);
+        check(&[300_000, 300_000, 10], &[&[0], &[1, 2]]);
+        check(&[2_000_000, 10], &[&[0], &[1]]);
     }
 }

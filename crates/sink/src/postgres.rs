@@ -69,9 +69,14 @@ impl Postgres {
                 Some(source) => Some(text(context.secrets, "password", source).await?),
                 None => None,
             },
-            tls: match config.get_ssl_mode() {
-                SslMode::Disable => None,
-                _ => Some(Tls::new(spec.tls.as_ref(), context.secrets).await?),
+            tls: match (
+                config.get_ssl_mode(),
+                Tls::new(spec.tls.as_ref(), context.secrets).await,
+            ) {
+                (SslMode::Disable, _) => None,
+                // It may go without, so it may lack authorities.
+                (SslMode::Prefer, Err(_)) => Some(Tls::trusting_nobody()),
+                (_, tls) => Some(tls?),
             },
             config,
             table: Table::new(&spec.table)?,

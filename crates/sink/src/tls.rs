@@ -66,6 +66,19 @@ impl Tls {
         Ok(Self { config, server_name })
     }
 
+    /// Trusts nobody: for connections that are not meant to use TLS.
+    pub(crate) fn trusting_nobody() -> Self {
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring speaks TLS 1.2 and 1.3")
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        Self {
+            config: Arc::new(config),
+            server_name: None,
+        }
+    }
+
     /// The name to ask for at an address.
     pub(crate) fn name_for(
         &self,
