@@ -42,7 +42,41 @@ pub(crate) async fn create(
     numbers: Range<usize>,
     clients: usize,
 ) -> anyhow::Result<f64> {
-    let (next, objects) = (Arc::new(AtomicUsize::new(numbers.start)), numbers.len());
+    let shape = shape.clone();
+    let request = move |number| Request::post(APPS, shape.object(&name(number)).to_string());
+    send(endpoint, numbers, clients, request).await
+}
+
+/// Writes the status of objects, as their controller does.
+pub(crate) async fn report(endpoint: &Endpoint, numbers: Range<usize>, clients: usize) -> anyhow::Result<()> {
+    send(endpoint, numbers, clients, |number| status(&name(number))).await?;
+    Ok(())
+}
+
+/// The shape of objects that have a status, as the first one gets it now.
+pub(crate) async fn reported(endpoint: &Endpoint) -> anyhow::Result<Shape> {
+    let answer = endpoint.send(status("first")).await?.success()?;
+    Ok(Shape::filled(answer.body.len()))
+}
+
+fn name(number: usize) -> String {
+    format!("app-{number:06}")
+}
+
+fn status(name: &str) -> Request {
+    let path = format!("{APPS}/{name}/status?fieldManager=application-controller");
+    let phase = r#"{"status":{"phase":"Ready"}}"#;
+    Request::patch(path, "application/merge-patch+json", phase)
+}
+
+/// Sends a request for every number, from several clients at once; returns how many per second.
+async fn send(
+    endpoint: &Endpoint,
+    numbers: Range<usize>,
+    clients: usize,
+    request: impl Fn(usize) -> Request + Clone + Send + 'static,
+) -> anyhow::Result<f64> {
+    let (next, requests) = (Arc::new(AtomicUsize::new(numbers.start)), numbers.len());
     let mut connections = Vec::new();
     for _ in 0..clients {
         connections.push(endpoint.connect().await?);
@@ -50,22 +84,21 @@ pub(crate) async fn create(
     let begun = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     for mut connection in connections {
-        let (next, shape, numbers) = (next.clone(), shape.clone(), numbers.clone());
+        let (next, request, end) = (next.clone(), request.clone(), numbers.end);
         tasks.spawn(async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= numbers.end {
+                if number >= end {
                     return anyhow::Ok(());
                 }
-                let object = shape.object(&format!("app-{number:06}")).to_string();
-                connection.send(Request::post(APPS, object)).await?.success()?;
+                connection.send(request(number)).await?.success()?;
             }
         });
     }
     while let Some(task) = tasks.join_next().await {
         task??;
     }
-    Ok(objects as f64 / begun.elapsed().as_secs_f64())
+    Ok(requests as f64 / begun.elapsed().as_secs_f64())
 }
 
 /// How long a list took.

@@ -205,9 +205,12 @@ async fn filled(
     };
     eprintln!("creating {objects} objects");
     let endpoint = Endpoint::new(&Kubeconfig::read(&kubeconfig)?)?;
-    let shape = load::define(&endpoint, &mut |_, _| ()).await?;
-    // One is there already, which told how large they are.
+    load::define(&endpoint, &mut |_, _| ()).await?;
+    // One is there already, which told how large they are. They have the owners that such objects have: with fewer,
+    // as much would be made up by what a cache keeps.
+    let shape = load::reported(&endpoint).await?;
     load::create(&endpoint, &shape, 0..objects - 1, clients).await?;
+    load::report(&endpoint, 0..objects - 1, clients).await?;
     figures.object_bytes = shape.size();
     Ok((server, kubeconfig))
 }

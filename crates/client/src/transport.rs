@@ -18,6 +18,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tower::util::option_layer;
@@ -84,8 +85,10 @@ enum Protocols {
 
 impl Transport {
     fn new(config: &kube::Config) -> Result<Self, BoxError> {
-        let http1 = Connector::new(config, Protocols::Http1)?;
-        let any = Connector::new(config, Protocols::Http1AndHttp2)?;
+        // Made once: an exec plug-in is asked for a certificate each time.
+        let tls = config.rustls_client_config()?;
+        let http1 = Connector::new(config, tls.clone(), Protocols::Http1)?;
+        let any = Connector::new(config, tls, Protocols::Http1AndHttp2)?;
         Ok(Self {
             pooled: legacy::Client::builder(TokioExecutor::new()).build(http1.clone()),
             http1,
@@ -122,16 +125,14 @@ impl Service<Request<Body>> for Transport {
 }
 
 impl Connector {
-    fn new(config: &kube::Config, protocols: Protocols) -> Result<Self, BoxError> {
+    fn new(config: &kube::Config, tls: ClientConfig, protocols: Protocols) -> Result<Self, BoxError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        let mut tls = HttpsConnectorBuilder::new()
-            .with_tls_config(config.rustls_client_config()?)
-            .https_or_http();
+        let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
         if let Some(name) = &config.tls_server_name {
             tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name.clone().try_into()?));
         }
