@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-use crate::command::{Apiserver, Apply, Completion, Delete, Demo, Etcd, Get, Up, Version, Watch};
+use crate::command::{Apiserver, Apply, Completion, Delete, Demo, Etcd, Get, History, Up, Version, Watch};
 use crate::failure::{EXIT_CODES, Failure};
 
 /// Watch custom resources and react to every change.
@@ -29,6 +29,7 @@ enum Command {
     Get(Get),
     Watch(Watch),
     Delete(Delete),
+    History(Box<History>),
     Completion(Completion),
     Version(Version),
     #[command(hide = true)]
@@ -46,6 +47,7 @@ impl Cli {
             Command::Get(command) => command.run().await,
             Command::Watch(command) => command.run().await,
             Command::Delete(command) => command.run().await,
+            Command::History(command) => command.run().await,
             Command::Completion(command) => command.run(),
             Command::Version(command) => command.run().await,
             Command::Etcd(command) => command.run().await,

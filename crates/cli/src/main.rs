@@ -1,5 +1,6 @@
 //! The skopos command.
 
+mod admin_client;
 mod applier;
 mod argv;
 mod change_view;
@@ -14,6 +15,7 @@ mod live_source;
 mod manifest;
 mod merge;
 mod mirror;
+mod moment;
 mod names;
 mod output;
 mod signal;

@@ -5,4 +5,9 @@
 
 mod admin;
 
-pub use crate::admin::Admin;
+pub use crate::admin::{
+    ADMIN_FILE, Admin, AdminServer, BindError, ChangePage, ChangeView, Changes, CollectionView,
+    CollectionViews, Collections, Damaged, Door, DoorError, FieldDiff, HoleView, HoleViews, Holes, ObjectAt,
+    ObjectState, Observation, Part, Presence, Question, Reason, Refusal, Resolve, Resolved, ShowChange,
+    Uncertain,
+};

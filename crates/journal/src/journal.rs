@@ -13,6 +13,7 @@ use std::{
 
 use jiff::Timestamp;
 use skopos_disk::{Directory, Disk, TakeError};
+use skopos_object::GroupVersionKind;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -131,6 +132,23 @@ pub struct JournalStats {
     pub written_bytes: u64,
 }
 
+/// A collection that is or was captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// Where its objects live.
+    pub source: String,
+    /// As it was asked for, and as a [`Hole`](crate::Hole) names it.
+    pub name: String,
+    /// What its objects are, in the version they were captured in.
+    pub kind: GroupVersionKind,
+    /// The plural, as in paths.
+    pub plural: String,
+    /// Objects that exist.
+    pub n_objects: usize,
+    /// Up to when it is completely known; nothing if a list must tell.
+    pub known_until: Option<Timestamp>,
+}
+
 impl Journal {
     /// Opens a journal, or begins one. Reads what it must, which blocks.
     pub fn open(config: JournalConfig) -> Result<Self, OpenError> {
@@ -228,6 +246,20 @@ impl Journal {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// The collections that are or were captured, in the order in which they came.
+    pub fn collections(&self) -> Vec<Captured> {
+        let state = self.shared.read();
+        let captured = state.collections.iter().map(|one| Captured {
+            source: one.about.source.clone(),
+            name: one.about.name.clone(),
+            kind: one.about.kind.clone(),
+            plural: one.about.plural.clone(),
+            n_objects: one.objects.len(),
+            known_until: one.position.as_ref().map(|position| position.at),
+        });
+        captured.collect()
     }
 
     /// How it is doing.

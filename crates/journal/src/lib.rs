@@ -36,7 +36,7 @@ pub use crate::{
     capture::{Asked, Capture, CaptureConfig, CaptureStatus, Phase},
     commit::CommitError,
     entry::{ChangeId, Entry, Observed, Seq},
-    journal::{Journal, JournalConfig, JournalStats, OpenError},
+    journal::{Captured, Journal, JournalConfig, JournalStats, OpenError},
     log::{Hole, Log, ReadError, Wanted},
     recover::Damage,
     redact::{BadPath, FieldPath, REDACTED},

@@ -1,0 +1,198 @@
+//! Asks a running process, or its data directory if none runs.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use skopos_control::{Admin, Door, Question, Reason, Refusal, Resolve};
+use skopos_journal::{Journal, JournalConfig, OpenError};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::connection::Connection;
+use crate::failure::{Failure, chain};
+
+/// How long a process on this machine may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// No answer is larger: long ones come in pages.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+/// Where the journal is in a data directory.
+const JOURNAL: &str = "journal";
+
+/// Which data directory is asked.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DataDir {
+    /// Data directory of the `skopos up` or `skopos run` to ask; its journal is read directly if none runs
+    #[arg(long, value_name = "DIR", default_value = ".skopos")]
+    pub(crate) data_dir: PathBuf,
+}
+
+/// Answers questions about changes, rules and deliveries.
+#[derive(Debug)]
+pub(crate) enum AdminClient {
+    /// A running process.
+    Remote(Door),
+    /// The data directory, opened by this process.
+    Local(Box<Admin>),
+}
+
+impl DataDir {
+    /// Finds who answers for the data directory.
+    pub(crate) async fn open(&self) -> Result<AdminClient, Failure> {
+        if let Some(client) = self.running().await? {
+            return Ok(client);
+        }
+        let journal = self.journal()?;
+        tracing::info!(data_dir = %self.data_dir.display(), "no process answers; reading the journal itself");
+        Ok(AdminClient::Local(Box::new(Admin::new(journal))))
+    }
+
+    async fn running(&self) -> Result<Option<AdminClient>, Failure> {
+        let door = Door::read(&self.data_dir).map_err(|error| Failure::failed(chain(&error)))?;
+        let Some(door) = door else {
+            return Ok(None);
+        };
+        // A process that was killed leaves its file behind.
+        let answers = matches!(
+            timeout(CONNECT_TIMEOUT, TcpStream::connect(door.address)).await,
+            Ok(Ok(_))
+        );
+        Ok(answers.then_some(AdminClient::Remote(door)))
+    }
+
+    fn journal(&self) -> Result<Journal, Failure> {
+        let path = self.data_dir.join(JOURNAL);
+        if !path.is_dir() {
+            return Err(no_journal(&self.data_dir));
+        }
+        Journal::open(JournalConfig::new(path)).map_err(|error| {
+            let failure = Failure::failed(chain(&error));
+            match error {
+                OpenError::Locked { .. } => {
+                    failure.hint("a process has it but does not answer; is it just starting or stopping?")
+                }
+                OpenError::Io { .. } => {
+                    failure.hint("check the permissions, or name another directory with --data-dir")
+                }
+            }
+        })
+    }
+}
+
+fn no_journal(data_dir: &Path) -> Failure {
+    let text = format!("there is no journal in {}", data_dir.display());
+    Failure::failed(text)
+        .hint("run this where `skopos up` or `skopos run` keeps its data, or name it with --data-dir")
+}
+
+impl AdminClient {
+    /// Asks.
+    pub(crate) async fn ask<Q: Question>(&self, question: &Q) -> Result<Q::Answer, Failure> {
+        Ok(self.try_ask(question).await??)
+    }
+
+    /// Asks; a refusal is an answer too.
+    pub(crate) async fn try_ask<Q: Question>(
+        &self,
+        question: &Q,
+    ) -> Result<Result<Q::Answer, Refusal>, Failure> {
+        match self {
+            Self::Local(admin) => Ok(admin.ask(question).await),
+            Self::Remote(door) => {
+                let answer = post(door, question).await;
+                answer.map_err(|what| lost(door, &what))
+            }
+        }
+    }
+
+    /// The kind that a word means, as `plural.group`. What the journal does not know (a short name, say) the API
+    /// server may.
+    pub(crate) async fn resource(&self, word: &str, connection: &Connection) -> Result<String, Failure> {
+        let resolve = |word: &str| Resolve {
+            resource: word.to_owned(),
+        };
+        let refusal = match self.try_ask(&resolve(word)).await? {
+            Ok(resolved) => return Ok(resolved.resource),
+            Err(refusal) if refusal.reason == Reason::UnknownResource => refusal,
+            Err(refusal) => return Err(refusal.into()),
+        };
+        let Ok((_, catalog)) = connection.discover().await else {
+            return Err(refusal.into());
+        };
+        match catalog.resolve(word) {
+            Ok(found) => {
+                let name = found.resource.group_resource().to_string();
+                Ok(self.ask(&resolve(&name)).await?.resource)
+            }
+            Err(_) => Err(refusal.into()),
+        }
+    }
+}
+
+fn lost(door: &Door, what: &str) -> Failure {
+    Failure::failed(format!("the process at {} does not answer: {what}", door.address))
+        .hint("did it just stop? Try again")
+}
+
+async fn post<Q: Question>(door: &Door, question: &Q) -> Result<Result<Q::Answer, Refusal>, String> {
+    let body = serde_json::to_vec(question).map_err(|error| error.to_string())?;
+    let request = Request::post(format!("/v1/{}", Q::NAME))
+        .header(HOST, door.address.to_string())
+        .header(AUTHORIZATION, format!("Bearer {}", door.token))
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|error| error.to_string())?;
+    let (status, body) = exchange(door, request).await.map_err(|error| chain(&*error))?;
+    let unreadable = |error: serde_json::Error| format!("its answer cannot be read: {error}");
+    match status {
+        StatusCode::OK => serde_json::from_slice(&body).map(Ok).map_err(unreadable),
+        _ => serde_json::from_slice(&body).map(Err).map_err(unreadable),
+    }
+}
+
+/// Sends one request over a connection of its own.
+#[expect(clippy::disallowed_methods, reason = "what is read is limited")]
+async fn exchange(
+    door: &Door,
+    request: Request<Full<Bytes>>,
+) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
+    let stream = TcpStream::connect(door.address).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let answer = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
+            .collect()
+            .await?;
+        Ok::<_, Box<dyn Error + Send + Sync>>((status, body.to_bytes()))
+    };
+    // The connection does its work while somebody waits for the answer, and is dropped with it.
+    let (mut connection, mut answer) = (pin!(connection), pin!(answer));
+    tokio::select! {
+        answer = &mut answer => answer,
+        ended = &mut connection => {
+            ended?;
+            answer.await
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let failure = match refusal.reason {
+            Reason::BadQuestion => Self::usage(refusal.message),
+            _ => Self::failed(refusal.message),
+        };
+        match refusal.hint.is_empty() {
+            true => failure,
+            false => failure.hint(refusal.hint),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Questions about a journal in a directory, filled by a capture.
+
+mod asking;
+mod serving;
+mod stage;
+
+use self::stage::{Stage, at};
