@@ -1,0 +1,70 @@
+//! What an OpenTelemetry backend sees of a reconcile: the change, linked with the reconcile, and its requests.
+//!
+//! Alone in its process: whether a span is wanted is decided once, for all tests of a process.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+#[allow(dead_code, reason = "made for more than this")]
+#[path = "behaviour/stage.rs"]
+mod stage;
+
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use serde_json::json;
+use skopos_controller::{Action, Context, Controller, Failure};
+use skopos_object::Object;
+use skopos_testkit::eventually;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use self::stage::Stage;
+
+/// The finished span of this name that is about an object.
+fn find<'a>(spans: &'a [SpanData], name: &str, object: &str) -> Option<&'a SpanData> {
+    let is_about = |span: &SpanData| {
+        let mut pairs = span.attributes.iter();
+        pairs.any(|pair| pair.key.as_str() == "object" && pair.value.as_str() == object)
+    };
+    spans.iter().find(|span| span.name == name && is_about(span))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_change_the_reconcile_and_its_writes_are_exported_and_linked() {
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder()
+        .with_simple_exporter(exporter.clone())
+        .build();
+    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("skopos"));
+    // Everything runs on this thread.
+    let _installed = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let stage = Stage::new().await;
+    let controller = Controller::for_("apps.x.io").reconcile(|app: Object, context: Context| async move {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": app.name()}});
+        context.apply_owned(&map).await?;
+        Ok::<_, Failure>(Action::Done)
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    eventually(async || {
+        let spans = exporter.get_finished_spans().unwrap();
+        find(&spans, "reconcile", "default/a")
+            .map(|_| ())
+            .ok_or_else(|| format!("{:?}", spans.iter().map(|span| &span.name).collect::<Vec<_>>()))
+    })
+    .await;
+    running.stop().await;
+    let spans = exporter.get_finished_spans().unwrap();
+    let change = find(&spans, "change", "default/a").unwrap();
+    let reconcile = find(&spans, "reconcile", "default/a").unwrap();
+    let leads_to_change = |link: &opentelemetry::trace::Link| link.span_context == change.span_context;
+    assert!(
+        reconcile.links.iter().any(leads_to_change),
+        "{:?}",
+        reconcile.links
+    );
+    let is_write = |span: &&SpanData| {
+        span.name == "request"
+            && span.parent_span_id == reconcile.span_context.span_id()
+            && span.span_context.trace_id() == reconcile.span_context.trace_id()
+    };
+    assert!(spans.iter().filter(is_write).count() >= 1, "{spans:#?}");
+}
