@@ -1,0 +1,208 @@
+//! The turns: reading a batch, telling existing objects, firing timers.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use redb::ReadTransaction;
+use skopos_journal::{Entry, ReadError, Seq};
+use skopos_object::ObjectKey;
+use tokio::time::Instant;
+
+use super::{BATCH, HOLDS_EVERY, Job, Looked, Looker, PAUSE, common, job::States};
+use crate::rule::Subject;
+
+use crate::delivery::{
+    Error,
+    entries::object_id,
+    store::{Existing, Tables, due, first_timer, oldest_timer, timers_of},
+};
+
+impl Looker {
+    /// Lets rules at the same position look at the next changes, up to `next`.
+    pub(super) async fn read(&mut self, names: Vec<String>, next: u64) -> Result<bool, Error> {
+        let after = self.rules[&names[0]].record.position;
+        let wanted = common(
+            names
+                .iter()
+                .map(|name| self.rules[name].planned.evaluator.wanted()),
+        );
+        let read = self.shared.log.read(Seq(after), &wanted, BATCH).await;
+        let (mut entries, up_to) = match read {
+            Ok(read) => read,
+            Err(error) => return self.cannot_read(&names, error).await,
+        };
+        entries.retain(|entry| entry.seq.0 <= next);
+        let up_to = up_to.0.min(next);
+        if up_to <= after {
+            return Ok(false);
+        }
+        let mut jobs: Vec<Job> = names.iter().map(|name| self.job(name)).collect();
+        let states = self.states_of_timers(&jobs, &entries).await?;
+        let look = move |tables: &mut Tables<'_>| {
+            let subjects: Vec<Subject<'_>> = entries.iter().map(Subject::new).collect();
+            for job in &mut jobs {
+                job.look_at(tables, &subjects, &states, up_to)?;
+            }
+            Ok(jobs)
+        };
+        let jobs = self.shared.store.write(look).await?;
+        self.take_back(jobs);
+        Ok(true)
+    }
+
+    /// The changes that timers of objects in this batch are about, where those come due before the batch ends.
+    async fn states_of_timers(&mut self, jobs: &[Job], entries: &[Entry]) -> Result<States, Error> {
+        let mut states = States::new();
+        let Some(last) = entries.iter().map(|entry| entry.at).max() else {
+            return Ok(states);
+        };
+        let may_be_due = |job: &&Job| job.next_timer.is_some_and(|at| at <= last);
+        let rules: Vec<u32> = jobs.iter().filter(may_be_due).map(|job| job.record.id).collect();
+        if rules.is_empty() {
+            return Ok(states);
+        }
+        let objects: Vec<String> = entries.iter().map(object_id).collect();
+        let look = move |transaction: &ReadTransaction| timers_of(transaction, &rules, &objects);
+        for seq in self.shared.store.read(look).await? {
+            self.add_state(&mut states, seq).await;
+        }
+        Ok(states)
+    }
+
+    async fn add_state(&self, states: &mut States, seq: u64) {
+        match self.shared.log.get(Seq(seq)).await {
+            Ok(Some(entry)) => {
+                states.insert(seq, entry);
+            }
+            Ok(None) | Err(ReadError::Removed(_)) => {}
+            Err(error) => tracing::warn!(seq, %error, "cannot read the state that a timer is about"),
+        }
+    }
+
+    /// What cannot be read is passed over and counted, if it never will be; otherwise it is tried again later.
+    async fn cannot_read(&mut self, names: &[String], error: ReadError) -> Result<bool, Error> {
+        let to = match &error {
+            ReadError::Removed(seq) => seq.0,
+            ReadError::Damaged { to, .. } => to.0,
+            ReadError::Storage(cause) => {
+                tracing::warn!(%cause, "cannot read the journal for now");
+                self.blocked_until = Some(Instant::now() + PAUSE);
+                return Ok(false);
+            }
+        };
+        tracing::warn!(rules = ?names, up_to = to, %error, "passed over changes that cannot be read");
+        for name in names {
+            let rule = self
+                .rules
+                .get_mut(name)
+                .expect("rule present: it was about to read");
+            rule.record.missed += to.saturating_sub(rule.record.position);
+            rule.record.position = to.max(rule.record.position + 1);
+            rule.record.last_error = error.to_string();
+            let (name, record) = (name.clone(), rule.record.clone());
+            let save = move |tables: &mut Tables<'_>| tables.put_rule(&name, &record);
+            self.shared.store.write(save).await?;
+        }
+        Ok(true)
+    }
+
+    /// Tells some of the objects that were there before a rule.
+    pub(super) async fn tell_existing(&mut self, name: &str) -> Result<bool, Error> {
+        let rule = &self.rules[name];
+        let Existing::Telling { after } = &rule.record.existing else {
+            return Ok(false);
+        };
+        let after = after.as_ref().map(ObjectKey::from);
+        let wanted = rule.planned.evaluator.wanted();
+        let read = self.shared.log.current(&wanted, after.as_ref(), BATCH).await;
+        let entries = match read {
+            Ok(entries) => entries,
+            Err(cause) => {
+                tracing::warn!(rule = name, %cause, "cannot read the objects there are for now");
+                self.blocked_until = Some(Instant::now() + PAUSE);
+                return Ok(false);
+            }
+        };
+        let is_last = entries.len() < BATCH;
+        let head = self.shared.log.head().0;
+        let mut job = self.job(name);
+        let tell = move |tables: &mut Tables<'_>| {
+            job.tell_existing(tables, &entries, is_last, head)?;
+            Ok(job)
+        };
+        let job = self.shared.store.write(tell).await?;
+        self.take_back(vec![job]);
+        Ok(true)
+    }
+
+    /// Fires timers of rules that are up to date; the others must first see whether the object changed in time.
+    pub(super) async fn wake_due(&mut self, head: u64) -> Result<bool, Error> {
+        let now = self.shared.now();
+        let is_due = |(_, rule): &(&String, &Looked)| rule.is_due(head, now);
+        let due = self.rules.iter().filter(is_due);
+        let due: Vec<_> = due
+            .filter_map(|(name, rule)| Some((name.clone(), rule.wakes_until(head, now)?)))
+            .collect();
+        for (name, until) in &due {
+            self.wake_rule(name, *until).await?;
+        }
+        Ok(!due.is_empty())
+    }
+
+    async fn wake_rule(&mut self, name: &str, until: Timestamp) -> Result<(), Error> {
+        let id = self.rules[name].record.id;
+        let timers = self
+            .shared
+            .store
+            .read(move |transaction| due(transaction, id, until, BATCH));
+        let timers = timers.await?;
+        let mut states = States::new();
+        for timer in &timers {
+            if !states.contains_key(&timer.seq) {
+                self.add_state(&mut states, timer.seq).await;
+            }
+        }
+        let mut job = self.job(name);
+        let wake = move |tables: &mut Tables<'_>| {
+            job.wake_all(tables, &timers, &states)?;
+            Ok(job)
+        };
+        let job = self.shared.store.write(wake).await?;
+        self.take_back(vec![job]);
+        let next = self
+            .shared
+            .store
+            .read(move |transaction| first_timer(transaction, id))
+            .await?;
+        self.rules
+            .get_mut(name)
+            .expect("rule present: it was woken")
+            .next_timer = next;
+        Ok(())
+    }
+
+    /// Tells the journal which changes are still needed.
+    pub(super) async fn refresh_holds(&mut self) -> Result<(), Error> {
+        self.holds_at = Instant::now() + HOLDS_EVERY;
+        let board = Arc::clone(&self.shared.store.board);
+        let (rules, _) = board.records();
+        for (name, record) in rules {
+            let id = record.id;
+            let timer = self
+                .shared
+                .store
+                .read(move |transaction| oldest_timer(transaction, id))
+                .await?;
+            let oldest = board.oldest_pending(id).into_iter().chain(timer).min();
+            let needed = oldest.map_or(u64::MAX, |seq| seq.saturating_sub(1));
+            let seq = Seq(record.position.min(needed));
+            self.shared.log.hold(&hold_name(&name), Some(seq));
+        }
+        Ok(())
+    }
+}
+
+/// On whose behalf changes are kept.
+pub(crate) fn hold_name(rule: &str) -> String {
+    format!("rule/{rule}")
+}

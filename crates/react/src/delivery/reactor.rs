@@ -1,0 +1,269 @@
+//! The door: opens the state, runs the tasks, answers questions.
+
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+
+use prometheus_client::registry::Registry;
+use redb::backends::InMemoryBackend;
+use skopos_journal::{Log, Seq};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinSet,
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Config, Error, Plan, Status,
+    look::{Command, Looker, hold_name},
+    metrics,
+    send::Sender,
+    shared::{Bells, Directory, Shared},
+    store::{Replayed, Store, oldest_timer_now},
+};
+
+/// Looks at changes for rules and delivers what they match. Cheap to clone: all clones are the same reactor.
+///
+/// Nothing happens before [`run`](Self::run), nor before the first [`swap`](Self::swap) of a plan.
+#[derive(Clone)]
+pub struct Reactor {
+    pub(super) shared: Arc<Shared>,
+    pub(super) plan: watch::Sender<Arc<Plan>>,
+    commands: mpsc::Sender<Command>,
+    inbox: Arc<std::sync::Mutex<Option<mpsc::Receiver<Command>>>>,
+}
+
+/// A sender at work.
+struct Running {
+    stop: CancellationToken,
+    ended: CancellationToken,
+}
+
+/// A range of changes to send again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// Of which rule, as `namespace/name`.
+    pub rule: String,
+    /// The first change.
+    pub from: Seq,
+    /// The last change; the newest there is if it is beyond.
+    pub to: Seq,
+    /// Where to, instead of the sinks of the rule.
+    pub sink: Option<String>,
+    /// Only count what matches.
+    pub is_dry: bool,
+}
+
+impl Reactor {
+    /// Opens the state in a directory, or begins it there.
+    pub fn open(directory: &Path, log: Arc<dyn Log>) -> Result<Self, Error> {
+        Self::open_with(directory, log, Config::default())
+    }
+
+    /// Opens the state in a directory, with a clock and times of one's own.
+    pub fn open_with(directory: &Path, log: Arc<dyn Log>, config: Config) -> Result<Self, Error> {
+        Self::on(Store::open(directory)?, log, config)
+    }
+
+    /// Keeps the state in memory, and forgets it in the end: for trying things out.
+    pub fn in_memory(log: Arc<dyn Log>, config: Config) -> Result<Self, Error> {
+        Self::on(Store::in_backend(InMemoryBackend::new())?, log, config)
+    }
+
+    pub(super) fn on(store: Store, log: Arc<dyn Log>, config: Config) -> Result<Self, Error> {
+        hold_what_is_needed(&store, &*log)?;
+        // Full means that many ask at once: whoever asks waits.
+        let (commands, inbox) = mpsc::channel(16);
+        let shared = Shared {
+            log,
+            store,
+            config,
+            bells: Bells::default(),
+            latency: metrics::latency(),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            plan: watch::Sender::new(Arc::default()),
+            commands,
+            inbox: Arc::new(std::sync::Mutex::new(Some(inbox))),
+        })
+    }
+
+    /// Puts a plan in force, in place of the one before. Returns at once.
+    pub fn swap(&self, plan: Plan) {
+        self.plan.send_replace(Arc::new(plan));
+    }
+
+    /// Works until the shutdown, or until the state can no longer be kept.
+    ///
+    /// # Panics
+    /// If it is called a second time.
+    pub async fn run(&self, shutdown: CancellationToken) -> Result<(), Error> {
+        let inbox = self
+            .inbox
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
+        let inbox = inbox.expect("a reactor runs once");
+        let stop = shutdown.child_token();
+        let mut tasks = JoinSet::new();
+        let (directory, directed) = watch::channel(Arc::new(Directory::default()));
+        let looker = Looker::new(self.shared.clone(), self.plan.subscribe(), inbox, directory);
+        tasks.spawn(looker.run(stop.clone()));
+        tasks.spawn(sync_often(self.shared.clone(), stop.clone()));
+        let ended = self.supervise(&mut tasks, directed, &stop).await;
+        stop.cancel();
+        let mut result = ended;
+        while let Some(task) = tasks.join_next().await {
+            result = result.and(join(task));
+        }
+        result.and(self.shared.store.sync().await)
+    }
+
+    /// Keeps one sender per sink, until the shutdown or until a task fails.
+    async fn supervise(
+        &self,
+        tasks: &mut JoinSet<Result<(), Error>>,
+        mut directory: watch::Receiver<Arc<Directory>>,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let mut senders = BTreeMap::new();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                Some(task) = tasks.join_next() => join(task)?,
+                Ok(()) = directory.changed() => {}
+            }
+            let now = directory.borrow_and_update().clone();
+            // One that is being stopped keeps its place until it has ended: never two for one sink.
+            senders.retain(|_, sender: &mut Running| !sender.ended.is_cancelled());
+            for (name, sender) in &senders {
+                if !now.sinks.contains_key(name) {
+                    sender.stop.cancel();
+                }
+            }
+            for (name, directed) in &now.sinks {
+                if !senders.contains_key(name) {
+                    let sender = Sender::new(
+                        self.shared.clone(),
+                        name.clone(),
+                        directed.clone(),
+                        directory.clone(),
+                    );
+                    senders.insert(name.clone(), Running::start(sender, tasks, stop));
+                }
+            }
+        }
+    }
+
+    /// How everything is doing.
+    pub fn status(&self) -> Status {
+        self.shared
+            .store
+            .board
+            .status(self.shared.log.head(), self.shared.now())
+    }
+
+    /// Lets `registry` show metrics of rules, deliveries and sinks.
+    pub fn register(&self, registry: &mut Registry) {
+        metrics::register(&self.shared, registry);
+    }
+
+    /// Lets a rule go on that stands still because it did more than it may, or was paused.
+    pub async fn resume(&self, rule: &str) -> Result<(), Error> {
+        self.ask(|reply| Command::Resume(rule.to_owned(), reply)).await
+    }
+
+    /// Lets a rule stand still until it is resumed: it looks at nothing and sends nothing.
+    pub async fn pause(&self, rule: &str, reason: &str) -> Result<(), Error> {
+        self.ask(|reply| Command::Pause(rule.to_owned(), reason.to_owned(), reply))
+            .await
+    }
+
+    /// Sends a range again, with the same ids, beside everything else. Returns the name by which
+    /// [`Status::replays`] shows it.
+    pub async fn replay(&self, replay: &Replay) -> Result<String, Error> {
+        let replayed = Replayed {
+            rule: replay.rule.clone(),
+            from: replay.from.0.max(1),
+            to: replay.to.0,
+            sink: replay.sink.clone(),
+            is_dry: replay.is_dry,
+        };
+        self.ask(|reply| Command::Replay(replayed, reply)).await
+    }
+
+    /// Ends a replay, whatever it has not sent.
+    pub async fn cancel_replay(&self, name: &str) -> Result<(), Error> {
+        self.ask(|reply| Command::Cancel(name.to_owned(), reply)).await
+    }
+
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Command,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.commands.send(command(reply)).await;
+        asked.map_err(|_| Error::Stopped)?;
+        answer.await.map_err(|_| Error::Stopped)?
+    }
+}
+
+impl Running {
+    fn start(sender: Sender, tasks: &mut JoinSet<Result<(), Error>>, stop: &CancellationToken) -> Self {
+        let (stop, ended) = (stop.child_token(), CancellationToken::new());
+        let running = Self {
+            stop: stop.clone(),
+            ended: ended.clone(),
+        };
+        tasks.spawn(async move {
+            let _ended = ended.drop_guard();
+            sender.run(stop).await
+        });
+        running
+    }
+}
+
+/// Says what must be kept, before retention begins.
+fn hold_what_is_needed(store: &Store, log: &dyn Log) -> Result<(), Error> {
+    let (rules, _) = store.board.records();
+    for (name, record) in rules {
+        let timer = oldest_timer_now(store, record.id)?;
+        let oldest = store
+            .board
+            .oldest_pending(record.id)
+            .into_iter()
+            .chain(timer)
+            .min();
+        let needed = oldest.map_or(u64::MAX, |seq| seq.saturating_sub(1));
+        log.hold(&hold_name(&name), Some(Seq(record.position.min(needed))));
+    }
+    Ok(())
+}
+
+/// Makes what is written durable, a little later and much of it at once.
+async fn sync_often(shared: Arc<Shared>, stop: CancellationToken) -> Result<(), Error> {
+    let often = async {
+        loop {
+            shared.store.dirtied().await;
+            sleep(shared.config.sync_every).await;
+            shared.store.sync().await?;
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        failed = often => failed,
+    }
+}
+
+fn join(task: Result<Result<(), Error>, tokio::task::JoinError>) -> Result<(), Error> {
+    match task {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+impl fmt::Debug for Reactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reactor").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! What must survive: positions, edge states, timers, pending deliveries and dead letters, in one file.
+//!
+//! Everything that belongs together changes in one transaction. Most transactions are not durable by themselves; every
+//! tenth of a second one is, and makes those before it durable too. After a crash the file is as it was at one
+//! moment of the last tenth: rules look at some changes again, and some events are sent again with the same ids.
+
+mod letters;
+mod open;
+mod pending;
+mod records;
+mod rules;
+mod tables;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use redb::{Database, Durability, ReadTransaction, ReadableDatabase as _};
+
+use tokio::sync::Notify;
+
+use super::{Error, board::Board};
+
+pub(crate) use self::{
+    letters::{Given, Letter, Then, letters},
+    pending::{NewRow, pending},
+    records::{Cause, Cursor, Existing, Replayed, RouteRecord, RuleRecord},
+    rules::{Due, Kept, all_routes, all_rules, due, first_timer, oldest_timer, timers_of},
+    tables::Tables,
+};
+
+/// The open file.
+#[derive(Clone)]
+pub(crate) struct Store {
+    database: Arc<Database>,
+    /// Whether a commit can take long: then it goes to a thread of its own.
+    threads: Threads,
+    is_dirty: Arc<AtomicBool>,
+    /// Rings when something is written after a sync.
+    dirtied: Arc<Notify>,
+    pub(crate) board: Arc<Board>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Threads {
+    /// In the task itself: there is no disk.
+    Inline,
+    Blocking,
+}
+
+impl Store {
+    /// Changes what is kept, all or nothing. Durable with the next [`sync`](Self::sync).
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Tables<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let store = self.clone();
+        self.on_thread(move || store.write_now(change)).await
+    }
+
+    /// Reads what is kept.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&ReadTransaction) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let store = self.clone();
+        self.on_thread(move || look(&store.database.begin_read()?)).await
+    }
+
+    /// Makes everything durable that was written before.
+    pub(crate) async fn sync(&self) -> Result<(), Error> {
+        if !self.is_dirty.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let database = self.database.clone();
+        self.on_thread(move || {
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::Immediate)?;
+            // A crash then costs no walk through the whole file.
+            transaction.set_quick_repair(true);
+            Ok(transaction.commit()?)
+        })
+        .await
+    }
+
+    /// Waits until there is something to sync.
+    pub(crate) async fn dirtied(&self) {
+        while !self.is_dirty.load(Ordering::Acquire) {
+            self.dirtied.notified().await;
+        }
+    }
+
+    fn write_now<T>(&self, change: impl FnOnce(&mut Tables<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_durability(Durability::None)?;
+        let result = change(&mut Tables::open(&transaction, &self.board)?)?;
+        transaction.commit()?;
+        if !self.is_dirty.swap(true, Ordering::AcqRel) {
+            self.dirtied.notify_one();
+        }
+        Ok(result)
+    }
+
+    async fn on_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        match self.threads {
+            Threads::Inline => work(),
+            Threads::Blocking => match tokio::task::spawn_blocking(work).await {
+                Ok(result) => result,
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            },
+        }
+    }
+}
+
+/// The oldest change that a timer of a rule is about, before anything runs.
+pub(crate) fn oldest_timer_now(store: &Store, rule: u32) -> Result<Option<u64>, Error> {
+    oldest_timer(&store.database.begin_read()?, rule)
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}

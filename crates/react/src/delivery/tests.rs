@@ -1,0 +1,4 @@
+//! What the engine promises, on a paused clock.
+
+mod kit;
+mod simulation;

@@ -1,0 +1,117 @@
+//! A disk that keeps what was synced, and of the rest what chance will have.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use redb::StorageBackend;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: Vec<u8>,
+    synced: Vec<u8>,
+    /// Since the last sync, in order.
+    unsynced: Vec<Op>,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write(usize, Vec<u8>),
+    Resize(usize),
+}
+
+impl Disk {
+    /// What a reader would find now.
+    pub(crate) fn image(&self) -> Self {
+        let live = self.state.lock().unwrap().live.clone();
+        Self::of(live)
+    }
+
+    /// What is left after a crash: everything that was synced, and any part of what was not.
+    pub(crate) fn crash(&self, rng: &mut fastrand::Rng) -> Self {
+        let state = self.state.lock().unwrap();
+        let mut left = state.synced.clone();
+        let chance = [0.0, 0.5, 1.0][rng.usize(..3)];
+        for op in &state.unsynced {
+            // A file that has grown stays so, or later writes would have no place.
+            if matches!(op, Op::Resize(_)) || rng.f64() < chance {
+                apply(&mut left, op);
+            }
+        }
+        Self::of(left)
+    }
+
+    fn of(bytes: Vec<u8>) -> Self {
+        let state = State {
+            live: bytes.clone(),
+            synced: bytes,
+            unsynced: Vec::new(),
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+}
+
+fn apply(bytes: &mut Vec<u8>, op: &Op) {
+    match op {
+        Op::Resize(len) => bytes.resize(*len, 0),
+        Op::Write(offset, data) => {
+            let end = offset + data.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[*offset..end].copy_from_slice(data);
+        }
+    }
+}
+
+impl State {
+    fn perform(&mut self, op: Op) {
+        apply(&mut self.live, &op);
+        self.unsynced.push(op);
+    }
+}
+
+fn at(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> Result<u64, io::Error> {
+        Ok(self.state.lock().unwrap().live.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
+        let state = self.state.lock().unwrap();
+        out.copy_from_slice(&state.live[at(offset)..at(offset) + out.len()]);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), io::Error> {
+        self.state.lock().unwrap().perform(Op::Resize(at(len)));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> Result<(), io::Error> {
+        let state = &mut *self.state.lock().unwrap();
+        for op in std::mem::take(&mut state.unsynced) {
+            apply(&mut state.synced, &op);
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
+        self.state
+            .lock()
+            .unwrap()
+            .perform(Op::Write(at(offset), data.to_vec()));
+        Ok(())
+    }
+}
