@@ -5,10 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use skopos_apiserver::{ApiServer, ApiService};
+use skopos_client::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::Config;
+use crate::{Config, Reactions, ReactionsError};
 
 /// Skopos with its parts wired together.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub struct App {
     address: SocketAddr,
     kubeconfig: String,
     kubeconfig_path: Option<PathBuf>,
+    reactions: Option<Reactions>,
 }
 
 /// Why Skopos does not start. None of these goes away by trying again.
@@ -47,12 +49,19 @@ pub enum StartError {
     /// The kubeconfig cannot be written.
     #[error("write the kubeconfig")]
     Kubeconfig(#[source] skopos_apiserver::PkiError),
+    /// Watching and reacting does not start.
+    #[error("start watching and reacting")]
+    Reactions(#[from] ReactionsError),
 }
 
 /// Why a running Skopos ended other than by being told to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RunError {}
+pub enum RunError {
+    /// Watching and reacting ended.
+    #[error("watching and reacting ended")]
+    Reactions(#[from] ReactionsError),
+}
 
 impl App {
     /// Opens the data directory, binds the listener, starts the API server, writes the kubeconfig.
@@ -80,12 +89,17 @@ impl App {
         if let Some(path) = &kubeconfig_path {
             kubeconfig.write(path).map_err(StartError::Kubeconfig)?;
         }
+        let reactions = match config.reactions {
+            Some(reactions) => Some(Reactions::start(&in_process(&server), reactions).await?),
+            None => None,
+        };
         Ok(App {
             server,
             listener,
             address,
             kubeconfig: kubeconfig.to_yaml(),
             kubeconfig_path,
+            reactions,
         })
     }
 
@@ -118,10 +132,37 @@ impl App {
     /// # Errors
     /// See [`RunError`].
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), RunError> {
-        self.server.serve(self.listener, shutdown).await;
+        let stop = shutdown.child_token();
+        let reacted = {
+            let serving = self.server.serve(self.listener, stop.clone());
+            let reacting = async {
+                match self.reactions {
+                    Some(reactions) => reactions.run(shutdown.clone()).await,
+                    None => {
+                        shutdown.cancelled().await;
+                        Ok(())
+                    }
+                }
+            };
+            tokio::pin!(serving);
+            tokio::select! {
+                () = &mut serving => Ok(()),
+                // The server goes last: who reacts still writes to it.
+                reacted = reacting => {
+                    stop.cancel();
+                    serving.await;
+                    reacted
+                }
+            }
+        };
         self.server.stop().await;
-        Ok(())
+        Ok(reacted?)
     }
+}
+
+/// A client of the server in this process, without a socket.
+fn in_process(server: &ApiServer) -> Client {
+    Client::new(kube::Client::new(server.service(), "default"), "in process")
 }
 
 fn server_config(config: &Config, address: SocketAddr) -> skopos_apiserver::Config {

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::ReactionsConfig;
+
 /// How Skopos runs.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -15,6 +17,8 @@ pub struct Config {
     pub kubeconfig: Option<PathBuf>,
     /// Certificates and tokens from elsewhere.
     pub credentials: Credentials,
+    /// Watch and react too, besides serving.
+    pub reactions: Option<ReactionsConfig>,
 }
 
 /// Certificates and tokens given by files instead of made by Skopos.
@@ -39,6 +43,7 @@ impl Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             kubeconfig: None,
             credentials: Credentials::default(),
+            reactions: None,
         }
     }
 }

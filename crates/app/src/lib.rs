@@ -16,9 +16,12 @@
 
 mod app;
 mod config;
+mod reactions;
 
 pub use crate::{
     app::{App, RunError, StartError},
     config::{Config, Credentials},
+    reactions::{Reactions, ReactionsConfig, ReactionsError, run_reactions},
 };
 pub use skopos_apiserver::ApiService;
+pub use skopos_controller::LeaderConfig;

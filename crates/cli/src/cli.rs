@@ -5,7 +5,9 @@ use std::io::IsTerminal as _;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-use crate::command::{Apiserver, Apply, Completion, Delete, Demo, Etcd, Get, History, Up, Version, Watch};
+use crate::command::{
+    Apiserver, Apply, Completion, Delete, Demo, Etcd, Get, History, Run, Up, Version, Watch,
+};
 use crate::failure::{EXIT_CODES, Failure};
 
 /// Watch custom resources and react to every change.
@@ -24,6 +26,7 @@ pub(crate) struct Cli {
 enum Command {
     Demo(Demo),
     Up(Up),
+    Run(Box<Run>),
     Apiserver(Box<Apiserver>),
     Apply(Apply),
     Get(Get),
@@ -42,6 +45,7 @@ impl Cli {
         match self.command {
             Command::Demo(command) => command.run().await,
             Command::Up(command) => command.run().await,
+            Command::Run(command) => command.run().await,
             Command::Apiserver(command) => command.run().await,
             Command::Apply(command) => command.run().await,
             Command::Get(command) => command.run().await,
@@ -56,7 +60,10 @@ impl Cli {
 
     /// Logs go to standard error; `SKOPOS_LOG` overrides the level with a filter such as `skopos=debug`.
     fn start_logging(&self) {
-        let serves = matches!(self.command, Command::Up(_) | Command::Apiserver(_));
+        let serves = matches!(
+            self.command,
+            Command::Up(_) | Command::Run(_) | Command::Apiserver(_)
+        );
         let level = match (self.verbose, serves) {
             // The commands say themselves what the client below them logs as errors.
             (0, false) => "error,kube_client=off",

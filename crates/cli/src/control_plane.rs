@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use skopos_app::{App, Config, Credentials, StartError};
+use skopos_app::{App, Config, Credentials, ReactionsConfig, StartError};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Code, Failure, chain};
@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) kubeconfig: PathBuf,
     /// Certificates and tokens from elsewhere.
     pub(crate) credentials: Credentials,
+    /// Watch and react too.
+    pub(crate) reactions: Option<ReactionsConfig>,
 }
 
 /// A control plane that is ready.
@@ -40,6 +42,7 @@ impl ControlPlane {
             listen: settings.listen,
             kubeconfig: Some(settings.kubeconfig.clone()),
             credentials: settings.credentials,
+            reactions: settings.reactions,
         };
         let app = App::start(config).await.map_err(|error| not_started(&error))?;
         Ok(Self {
@@ -83,6 +86,8 @@ fn not_started(error: &StartError) -> Failure {
         StartError::DataDir { .. } | StartError::Kubeconfig(_) => {
             failure.hint("choose a directory that you may write to with --data-dir")
         }
-        StartError::Server(_) => failure.hint("is another `skopos up` using this data directory?"),
+        StartError::Reactions(_) | StartError::Server(_) => {
+            failure.hint("is another `skopos up` using this data directory?")
+        }
     }
 }

@@ -262,6 +262,19 @@ impl Journal {
         captured.collect()
     }
 
+    /// How many changes of a collection are kept, by its name such as `backups.velero.io`.
+    pub fn n_changes(&self, collection: &str) -> u64 {
+        let state = self.shared.read();
+        let numbers = (0..)
+            .zip(&state.collections)
+            .filter(|(_, one)| one.about.name == collection);
+        let counts = numbers.flat_map(|(number, _)| {
+            let segments = state.segments.values();
+            segments.filter_map(move |segment| segment.places().counts.get(&number).map(|count| count.n))
+        });
+        counts.sum()
+    }
+
     /// How it is doing.
     pub fn stats(&self) -> JournalStats {
         let state = self.shared.read();

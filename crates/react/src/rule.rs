@@ -25,11 +25,13 @@ mod explain;
 mod payload;
 mod template;
 
+mod budget;
 mod loops;
 
 mod testing;
 
 pub use self::{
+    budget::{Admission, Budget},
     compile::{CompiledRule, Origin, SYSTEM_NAMESPACE},
     edge::EdgeState,
     evaluate::Evaluation,

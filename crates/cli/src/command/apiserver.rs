@@ -100,6 +100,7 @@ impl Apiserver {
             data_dir: self.data_dir.clone(),
             listen: SocketAddr::new(self.bind_address, self.secure_port),
             kubeconfig: self.kubeconfig.clone().unwrap_or_else(|| dir.join("kubeconfig")),
+            reactions: None,
             credentials: Credentials {
                 serving: self.serving_certificate(),
                 client_ca: self.client_ca_file.clone(),

@@ -1,5 +1,6 @@
 //! `skopos demo`: a tour on a control plane of its own.
 
+mod proof;
 mod tour;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +19,8 @@ use crate::{signal, terminal};
 /// See custom resources watched, on a control plane of its own
 ///
 /// Starts a control plane in memory, installs a kind, creates, changes, scales and deletes objects of it, and shows
-/// what a watch sees of that. Then stays for you to play until Ctrl-C.
+/// what a watch sees of that. Then it kills a watcher again and again while objects change, and shows that nothing was
+/// lost. Stays for you to play until Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Demo {
@@ -44,6 +46,7 @@ impl Demo {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             kubeconfig: self.kubeconfig(),
             credentials: Credentials::default(),
+            reactions: None,
         };
         let plane = ControlPlane::start(settings).await?;
         let kubeconfig = plane.kubeconfig().to_owned();
@@ -85,6 +88,7 @@ impl Demo {
             .await?;
         let mut tour = Tour::begin(client, show, address).await?;
         tour.run().await?;
+        tour.prove(kubeconfig).await?;
         if self.once {
             return tour.end();
         }

@@ -1,17 +1,20 @@
-//! `skopos up`: a control plane in this directory.
+//! `skopos up`: a control plane in this directory, with everything that watches and reacts.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use skopos_app::Credentials;
+use skopos_app::{Credentials, ReactionsConfig};
 
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::{signal, terminal};
 
-/// Start a control plane here
+/// Start a control plane here, with everything that watches and reacts
+///
+/// Apply custom resource definitions, rules and sinks to it, and every change of what the rules watch is written down and
+/// delivered.
 ///
 /// Prints one line when it is ready, and stops cleanly on SIGINT or SIGTERM. The other commands find it when they
 /// are run in the same directory.
@@ -36,6 +39,15 @@ pub(crate) struct Up {
     /// Where to write the kubeconfig, if not into the data directory
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// File or directory with rules, sinks and records, besides those of the control plane; may be given several times
+    #[arg(short, long = "filename", value_name = "PATH")]
+    files: Vec<PathBuf>,
+    /// Let sinks of the control plane run commands on this machine; those of files may
+    #[arg(long)]
+    allow_exec: bool,
+    /// Let sinks of the control plane write files on this machine; those of files may
+    #[arg(long)]
+    allow_file: bool,
     /// How to write the line that says it is ready
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -50,7 +62,8 @@ enum Format {
 impl Up {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let stop = signal::shutdown()?;
-        let plane = ControlPlane::start(self.settings()).await?;
+        let dir = self.journal_dir();
+        let plane = ControlPlane::start(self.settings(&dir)).await?;
         let (address, kubeconfig) = (plane.address(), plane.kubeconfig().display());
         let line = match self.output {
             Format::Text => format!("skopos is ready at https://{address} (kubeconfig {kubeconfig})"),
@@ -61,10 +74,31 @@ impl Up {
         };
         // Serving does not depend on anybody reading the line.
         let _ = terminal::say(&line);
-        plane.run(stop).await
+        let ran = plane.run(stop).await;
+        if self.in_memory {
+            // Like the objects, what happened to them is gone at the end.
+            let _ = std::fs::remove_dir_all(&dir);
+        }
+        ran
     }
 
-    fn settings(&self) -> Settings {
+    /// Where changes are written down. They do not fit into memory, so they are on disk even if the objects are not.
+    fn journal_dir(&self) -> PathBuf {
+        match self.in_memory {
+            true => std::env::temp_dir().join(format!("skopos-{}", std::process::id())),
+            false => self.data_dir.clone(),
+        }
+    }
+
+    fn settings(&self, journal_dir: &Path) -> Settings {
+        let reactions = ReactionsConfig {
+            files: self.files.clone(),
+            allow_exec: self.allow_exec,
+            allow_file: self.allow_file,
+            search_path: std::env::var_os("PATH"),
+            env: |name| std::env::var(name).ok(),
+            ..ReactionsConfig::new(journal_dir.to_owned())
+        };
         Settings {
             data_dir: (!self.in_memory).then(|| self.data_dir.clone()),
             listen: self.listen,
@@ -73,6 +107,7 @@ impl Up {
                 .clone()
                 .unwrap_or_else(|| self.data_dir.join("kubeconfig")),
             credentials: Credentials::default(),
+            reactions: Some(reactions),
         }
     }
 }

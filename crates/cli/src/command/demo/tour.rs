@@ -1,6 +1,7 @@
 //! The steps of the tour, and the watch that looks on.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use skopos_object::Op;
 
 use crate::applier::Applier;
 use crate::change_view::{block, line};
+use crate::command::demo::proof::prove;
 use crate::failure::{Failure, chain};
 use crate::manifest;
 use crate::mirror::{Cause, Mirror};
@@ -24,6 +26,9 @@ const VERSION: &str = "v1";
 const PLURAL: &str = "applications";
 /// A change that does not show up within this time never will.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A watch that says nothing for so long has said everything.
+const QUIET: Duration = Duration::from_millis(300);
 
 /// How the tour is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +132,21 @@ impl Tour {
         self.title("Delete one. A watch reports what it was.")?;
         self.api.delete("checkout", &DeleteParams::default()).await?;
         self.see(1).await
+    }
+
+    /// Kills a watcher again and again, and shows that it lost nothing.
+    pub(super) async fn prove(&mut self, kubeconfig: &Path) -> Result<(), Failure> {
+        self.title(
+            "The promise: every change is delivered, whatever happens to the watcher. Kill it and see.",
+        )?;
+        prove(&self.api, kubeconfig, self.show == Show::Text).await?;
+        // What that changed need not be shown as well.
+        while let Ok(reports) = tokio::time::timeout(QUIET, self.reflector.next()).await {
+            for report in reports {
+                self.mirror.take(report);
+            }
+        }
+        Ok(())
     }
 
     /// Checks that the tour went as it should.

@@ -1,0 +1,219 @@
+//! Watching and reacting against some API server: our kinds installed, the engine run.
+
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+
+use serde_json::Value;
+use skopos_client::{Api, Client, Patch, Resource, WriteParams};
+use skopos_control::{Admin, AdminServer, BindError, Engine, EngineConfig, EngineError};
+use skopos_controller::{Elector, LeaderConfig, LeaderConfigError};
+use skopos_object::GroupVersionKind;
+use skopos_sink::Allowed;
+use tokio_util::sync::CancellationToken;
+
+/// How reactions run.
+#[derive(Debug, Clone)]
+pub struct ReactionsConfig {
+    /// Where the journal and the state of deliveries are kept.
+    pub data_dir: PathBuf,
+    /// Files and directories with rules, sinks and records, besides those of the cluster.
+    pub files: Vec<PathBuf>,
+    /// Whether the definitions of our kinds are installed at the start.
+    pub install: bool,
+    /// Whether rules, sinks and records of the cluster count.
+    pub from_cluster: bool,
+    /// What sinks of the cluster may do on this machine.
+    pub allow_exec: bool,
+    /// Whether sinks of the cluster may write files on this machine.
+    pub allow_file: bool,
+    /// The `PATH` that commands inherit.
+    pub search_path: Option<OsString>,
+    /// Reads an environment variable, for sinks from files.
+    pub env: fn(&str) -> Option<String>,
+    /// Where questions of other commands are answered; port 0 takes a free one.
+    pub admin: SocketAddr,
+    /// Take turns with other replicas: only the one that holds this lease works.
+    pub leader: Option<LeaderConfig>,
+}
+
+impl ReactionsConfig {
+    /// Everything in a directory, rules of the cluster, nothing else allowed.
+    #[must_use]
+    pub fn new(data_dir: PathBuf) -> Self {
+        Self {
+            data_dir,
+            files: Vec::new(),
+            install: true,
+            from_cluster: true,
+            allow_exec: false,
+            allow_file: false,
+            search_path: None,
+            env: |_| None,
+            admin: SocketAddr::from(([127, 0, 0, 1], 0)),
+            leader: None,
+        }
+    }
+}
+
+/// Reactions do not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ReactionsError {
+    /// The definitions of our kinds are refused.
+    #[error("install the definition of {name}")]
+    Install {
+        /// Which.
+        name: String,
+        /// What the server said.
+        #[source]
+        source: Box<skopos_client::Error>,
+    },
+    /// What is kept cannot be opened.
+    #[error("open what is kept")]
+    Engine(#[from] EngineError),
+    /// Questions cannot be answered.
+    #[error("listen for questions")]
+    Admin(#[from] BindError),
+    /// The election cannot work as configured.
+    #[error("take part in the election of a leader")]
+    Leader(#[from] LeaderConfigError),
+    /// The state of deliveries can no longer be kept.
+    #[error("keep the state of deliveries")]
+    Deliveries(#[source] Box<skopos_react::Error>),
+}
+
+/// Reactions that are ready to run.
+#[derive(Debug)]
+pub struct Reactions {
+    engine: Engine,
+    admin: AdminServer,
+}
+
+impl Reactions {
+    /// Installs our kinds, opens what is kept, and listens for questions.
+    ///
+    /// # Errors
+    /// See [`ReactionsError`].
+    pub async fn start(client: &Client, config: ReactionsConfig) -> Result<Self, ReactionsError> {
+        if config.install {
+            install(client).await?;
+        }
+        let engine = EngineConfig {
+            files: config.files,
+            from_cluster: config.from_cluster,
+            allowed: Allowed {
+                exec: config.allow_exec,
+                file: config.allow_file,
+            },
+            search_path: config.search_path,
+            env: config.env,
+            ..EngineConfig::new(&config.data_dir)
+        };
+        let engine = Engine::open(client, engine).await?;
+        let admin = Admin::new(engine.journal().clone()).with_capture(engine.capture().clone());
+        let admin = AdminServer::bind(admin, config.admin, &config.data_dir).await?;
+        Ok(Self { engine, admin })
+    }
+
+    /// Works until told to stop.
+    ///
+    /// # Errors
+    /// If the state of deliveries can no longer be kept.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), ReactionsError> {
+        let stop = shutdown.child_token();
+        let answering = tokio::spawn(self.admin.run(stop.clone()));
+        let ended = self.engine.run(shutdown).await;
+        stop.cancel();
+        if let Err(error) = answering.await {
+            tracing::error!(%error, "answering questions ended badly");
+        }
+        ended.map_err(|error| ReactionsError::Deliveries(Box::new(error)))
+    }
+}
+
+/// Waits until this replica leads, then works until it is told to stop or leads no more. The lease is given back last.
+///
+/// # Errors
+/// See [`ReactionsError`].
+pub async fn run_reactions(
+    client: &Client,
+    mut config: ReactionsConfig,
+    ready: impl FnOnce(),
+    shutdown: CancellationToken,
+) -> Result<(), ReactionsError> {
+    let Some(leader) = config.leader.take() else {
+        let reactions = Reactions::start(client, config).await?;
+        ready();
+        return reactions.run(shutdown).await;
+    };
+    let elector = Elector::new(client, leader)?;
+    let fence = elector.fence();
+    let stop = CancellationToken::new();
+    let electing = tokio::spawn(elector.run(stop.clone()));
+    let led = tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        () = fence.opened() => {
+            let working = shutdown.child_token();
+            let guarded = client.clone().guarded(std::sync::Arc::new(fence.clone()));
+            let run = async {
+                let reactions = Reactions::start(&guarded, config).await?;
+                ready();
+                reactions.run(working.clone()).await
+            };
+            tokio::pin!(run);
+            tokio::select! {
+                ended = &mut run => ended,
+                () = fence.closed() => {
+                    tracing::warn!("this replica leads no more");
+                    working.cancel();
+                    run.await
+                }
+            }
+        }
+    };
+    stop.cancel();
+    match electing.await {
+        Ok(resigned) => {
+            if let Err(error) = resigned.release().await {
+                tracing::warn!(%error, "could not give back the lease; the others wait for its end");
+            }
+        }
+        Err(error) => tracing::error!(%error, "the election ended badly"),
+    }
+    led
+}
+
+/// Installs the definitions of our kinds, or brings them up to date, and waits until they are served.
+async fn install(client: &Client) -> Result<(), ReactionsError> {
+    let kind = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let resource = Resource::known(&kind, "customresourcedefinitions", false);
+    let api = Api::all(client, &resource);
+    for definition in skopos_api::definitions() {
+        let name = definition["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let failed = |source| ReactionsError::Install {
+            name: name.clone(),
+            source: Box::new(source),
+        };
+        let patch = Patch::Apply {
+            object: &definition,
+            manager: "skopos",
+            force: true,
+        };
+        let answer = api.patch(&name, patch, &WriteParams::default()).await;
+        let mut written = answer.map_err(failed)?.value;
+        while !is_established(&written) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            written = api.get(&name).await.map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.is_some_and(|all| {
+        all.iter()
+            .any(|one| one["type"] == "Established" && one["status"] == "True")
+    })
+}

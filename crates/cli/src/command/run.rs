@@ -1,0 +1,111 @@
+//! `skopos run`: watch and react against a cluster.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use skopos_app::{LeaderConfig, ReactionsConfig, run_reactions};
+
+use crate::connection::Connection;
+use crate::failure::{Code, EXIT_CODES, Failure, chain};
+use crate::{signal, terminal};
+
+/// Watch and react against a cluster
+///
+/// Follows what rules and records ask for, writes every change down, and delivers what matches: the rules of the
+/// cluster, and those of files. Prints one line when it is ready, and stops cleanly on SIGINT or SIGTERM.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  skopos run
+  skopos run -f rules/ --no-cluster-rules --no-install
+  skopos run --leader-elect --data-dir /var/lib/skopos
+
+{EXIT_CODES}"))]
+pub(crate) struct Run {
+    #[command(flatten)]
+    connection: Connection,
+    /// Where to keep the journal and the state of deliveries
+    #[arg(long, value_name = "DIR", default_value = ".skopos")]
+    data_dir: PathBuf,
+    /// File or directory with rules, sinks and records, besides those of the cluster; may be given several times
+    #[arg(short, long = "filename", value_name = "PATH")]
+    files: Vec<PathBuf>,
+    /// Leave alone the rules, sinks and records of the cluster: only those of files count
+    #[arg(long, requires = "files")]
+    no_cluster_rules: bool,
+    /// Do not install the definitions of our kinds (`skopos crd` prints them)
+    #[arg(long)]
+    no_install: bool,
+    /// Let sinks of the cluster run commands on this machine; those of files may
+    #[arg(long)]
+    allow_exec: bool,
+    /// Let sinks of the cluster write files on this machine; those of files may
+    #[arg(long)]
+    allow_file: bool,
+    /// Take turns with other replicas by a lease: only its holder works
+    #[arg(long)]
+    leader_elect: bool,
+    /// Namespace of the lease
+    #[arg(long, value_name = "NAME", default_value = "skopos-system")]
+    leader_namespace: String,
+    /// Name of this replica in the lease; otherwise HOSTNAME and the process id
+    #[arg(long, value_name = "NAME")]
+    leader_identity: Option<String>,
+    /// Address at which other commands ask; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    admin: SocketAddr,
+    /// How to write the line that says it is ready
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+impl Run {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let stop = signal::shutdown()?;
+        let client = self.connection.client().await?;
+        let (format, dir) = (self.output, self.data_dir.clone());
+        let ready = move || {
+            let line = match format {
+                Format::Text => format!("skopos is watching (data in {})", dir.display()),
+                Format::Json => json!({"ready": true, "dataDir": dir}).to_string(),
+            };
+            // Watching does not depend on anybody reading the line.
+            let _ = terminal::say(&line);
+        };
+        run_reactions(&client, self.config(), ready, stop)
+            .await
+            .map_err(|error| {
+                Failure::new(Code::NoStart, chain(&error))
+                    .hint("is another process using the data directory? may this user install definitions?")
+            })
+    }
+
+    fn config(&self) -> ReactionsConfig {
+        let identity = self.leader_identity.clone().unwrap_or_else(|| {
+            let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "skopos".into());
+            format!("{host}_{}", std::process::id())
+        });
+        ReactionsConfig {
+            files: self.files.clone(),
+            install: !self.no_install,
+            from_cluster: !self.no_cluster_rules,
+            allow_exec: self.allow_exec,
+            allow_file: self.allow_file,
+            search_path: std::env::var_os("PATH"),
+            env: |name| std::env::var(name).ok(),
+            admin: self.admin,
+            leader: self
+                .leader_elect
+                .then(|| LeaderConfig::new(&self.leader_namespace, "skopos", &identity)),
+            ..ReactionsConfig::new(self.data_dir.clone())
+        }
+    }
+}

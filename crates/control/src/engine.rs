@@ -1,0 +1,358 @@
+//! Everything that turns changes into deliveries, assembled and run.
+
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use skopos_client::{Client, Discovery};
+use skopos_controller::{LeaderConfigError, Manager, ManagerConfig};
+use skopos_informer::Informer;
+use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, Retention};
+use skopos_react::Reactor;
+use skopos_sink::Allowed;
+use tokio::{sync::watch, task::JoinSet, time::MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Kinds, Verdicts,
+    kinds::{Files, given},
+    planner::{Planned, Planner, Surroundings},
+    status,
+};
+
+/// How an [`Engine`] works.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Where the journal and the state of deliveries are kept.
+    pub data_dir: PathBuf,
+    /// Files and directories with rules, sinks and records, besides those of the cluster.
+    pub files: Vec<PathBuf>,
+    /// Whether rules, sinks and records of the cluster count (default: yes).
+    pub from_cluster: bool,
+    /// What sinks of the cluster may do on this machine (default: nothing).
+    pub allowed: Allowed,
+    /// The `PATH` that commands inherit.
+    pub search_path: Option<OsString>,
+    /// Reads an environment variable, for sinks from files.
+    pub env: fn(&str) -> Option<String>,
+    /// How long history is kept where no record says so (default: for ever).
+    pub retention: Retention,
+    /// How the journal is written.
+    pub journal: JournalConfig,
+    /// How collections are followed.
+    pub capture: CaptureConfig,
+    /// How often status is written at most (default 2 s).
+    pub status_every: Duration,
+}
+
+impl EngineConfig {
+    /// The defaults, in a directory.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        let data_dir = data_dir.into();
+        Self {
+            journal: JournalConfig::new(data_dir.join("journal")),
+            data_dir,
+            files: Vec::new(),
+            from_cluster: true,
+            allowed: Allowed::default(),
+            search_path: None,
+            env: |_| None,
+            retention: Retention::default(),
+            capture: CaptureConfig::default(),
+            status_every: Duration::from_secs(2),
+        }
+    }
+}
+
+/// An engine was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The journal cannot be used.
+    #[error("open the journal")]
+    Journal(#[from] OpenError),
+    /// The state of deliveries cannot be used.
+    #[error("open the state of deliveries in {}", path.display())]
+    Deliveries {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: skopos_react::Error,
+    },
+    /// A file with rules cannot be read.
+    #[error("read {}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The thread that opens files failed.
+    #[error("open the data directory")]
+    Thread(#[source] tokio::task::JoinError),
+    /// The controllers of our own kinds do not start.
+    #[error("start the controllers of our own kinds")]
+    Manager(#[source] LeaderConfigError),
+}
+
+/// Follows what rules and records ask for, writes every change down, and delivers what matches.
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    client: Client,
+    journal: Journal,
+    capture: Capture,
+    reactor: Reactor,
+    files: Files,
+    verdicts: watch::Sender<Arc<Verdicts>>,
+}
+
+impl Engine {
+    /// Opens what is kept, and reads the files. Does nothing yet.
+    ///
+    /// # Errors
+    /// See [`EngineError`].
+    pub async fn open(client: &Client, config: EngineConfig) -> Result<Self, EngineError> {
+        let journal_config = config.journal.clone();
+        let opened = tokio::task::spawn_blocking(move || Journal::open(journal_config)).await;
+        let journal = opened.map_err(EngineError::Thread)??;
+        let reactor = open_reactor(&config.data_dir, &journal).await?;
+        let mut files = Files::new(config.files.clone());
+        if !config.files.is_empty() {
+            files
+                .refresh()
+                .map_err(|(path, source)| EngineError::File { path, source })?;
+        }
+        let capture = Capture::new(
+            journal.clone(),
+            Arc::new(Discovery::new(client)),
+            config.capture.clone(),
+        );
+        Ok(Self {
+            client: client.clone(),
+            journal,
+            capture,
+            reactor,
+            files,
+            verdicts: watch::Sender::default(),
+            config,
+        })
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// What delivers.
+    pub fn reactor(&self) -> &Reactor {
+        &self.reactor
+    }
+
+    /// What captures.
+    pub fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
+    /// What became of what was asked for.
+    pub fn verdicts(&self) -> watch::Receiver<Arc<Verdicts>> {
+        self.verdicts.subscribe()
+    }
+
+    /// Works until told to stop, then stops everything in order and closes what is kept.
+    ///
+    /// # Errors
+    /// If the state of deliveries can no longer be kept; the journal is closed all the same.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), skopos_react::Error> {
+        let stop = shutdown.child_token();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.capture.clone().run(stop.clone()));
+        let reactor = self.reactor.clone();
+        let reacting = tokio::spawn({
+            let stop = stop.clone();
+            async move { reactor.run(stop).await }
+        });
+        let journal = self.journal.clone();
+        let planning = self.control(&mut tasks, stop.clone());
+        tokio::select! {
+            () = planning => {}
+            () = shutdown.cancelled() => {}
+        }
+        stop.cancel();
+        let reacted = reacting.await;
+        while tasks.join_next().await.is_some() {}
+        journal.close().await;
+        reacted.unwrap_or_else(|error| {
+            tracing::error!(%error, "deliveries ended badly");
+            Ok(())
+        })
+    }
+
+    /// Keeps what is in force in step with what is asked for.
+    async fn control(mut self, tasks: &mut JoinSet<()>, stop: CancellationToken) {
+        let discovery = Arc::new(Discovery::new(&self.client));
+        let mut planner = Planner::new(Surroundings {
+            client: Some(self.client.clone()),
+            collections: discovery,
+            allowed: self.config.allowed,
+            search_path: self.config.search_path.clone(),
+            env: self.config.env,
+            retention: self.config.retention.clone(),
+        });
+        let manager = match status::manager(&self.client, &self.about()) {
+            Ok(manager) => manager,
+            Err(error) => {
+                tracing::error!(%error, "our own kinds are not followed");
+                return;
+            }
+        };
+        let caches = Caches::new(&manager, self.config.from_cluster);
+        let running = stop.clone();
+        tasks.spawn(async move {
+            if let Err(error) = manager.run(running).await {
+                tracing::error!(%error, "the controllers of our own kinds ended");
+            }
+        });
+        caches.ready(&stop).await;
+        let mut look = tokio::time::interval(Duration::from_secs(1));
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut subscriptions = caches.subscriptions();
+        let mut is_unsettled = true;
+        let mut is_due = true;
+        while !stop.is_cancelled() {
+            if is_due || is_unsettled {
+                let kinds = caches.kinds().with(self.files.kinds());
+                let planned = planner.plan(&kinds, &caches.definitions()).await;
+                is_unsettled = planned.is_unsettled;
+                self.put_in_force(planned);
+            }
+            is_due = tokio::select! {
+                () = stop.cancelled() => return,
+                () = changed(&mut subscriptions) => true,
+                _ = look.tick() => self.refresh_files(),
+            };
+        }
+    }
+
+    fn put_in_force(&self, planned: Planned) {
+        self.journal.set_retention(planned.retention);
+        self.capture.ask(planned.asked);
+        self.reactor.swap(planned.plan);
+        self.verdicts.send_replace(Arc::new(planned.verdicts));
+    }
+
+    fn refresh_files(&mut self) -> bool {
+        if self.config.files.is_empty() {
+            return false;
+        }
+        self.files.refresh().unwrap_or_else(|(path, error)| {
+            tracing::warn!(path = %path.display(), %error, "rules cannot be read now; those of before stay in force");
+            false
+        })
+    }
+
+    fn about(&self) -> status::About {
+        status::About {
+            verdicts: self.verdicts.subscribe(),
+            journal: self.journal.clone(),
+            capture: self.capture.clone(),
+            reactor: self.reactor.clone(),
+            every: self.config.status_every,
+        }
+    }
+}
+
+async fn open_reactor(dir: &Path, journal: &Journal) -> Result<Reactor, EngineError> {
+    let (path, log) = (dir.to_owned(), Arc::new(journal.clone()));
+    let opened = tokio::task::spawn_blocking(move || Reactor::open(&path, log)).await;
+    opened
+        .map_err(EngineError::Thread)?
+        .map_err(|source| EngineError::Deliveries {
+            path: dir.to_owned(),
+            source,
+        })
+}
+
+/// Our own kinds and the definitions, as the server has them.
+struct Caches {
+    rules: Option<[Informer; 3]>,
+    definitions: Informer,
+}
+
+impl Caches {
+    fn new(manager: &Manager, from_cluster: bool) -> Self {
+        let informer = |name: &str| manager.informers().informer(name);
+        Self {
+            rules: from_cluster
+                .then(|| ["rules.skopos.dev", "sinks.skopos.dev", "records.skopos.dev"].map(informer)),
+            definitions: informer("customresourcedefinitions.apiextensions.k8s.io"),
+        }
+    }
+
+    /// Waits until everything that is served is known.
+    async fn ready(&self, stop: &CancellationToken) {
+        let all = self.rules.iter().flatten().chain([&self.definitions]);
+        for informer in all {
+            loop {
+                let report = informer.report();
+                if report.synced || report.not_served.is_some() || stop.is_cancelled() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+
+    fn subscriptions(&self) -> Vec<skopos_informer::Subscription> {
+        let all = self.rules.iter().flatten().chain([&self.definitions]);
+        all.map(Informer::subscribe).collect()
+    }
+
+    fn kinds(&self) -> Kinds {
+        let Some([rules, sinks, records]) = &self.rules else {
+            return Kinds::default();
+        };
+        Kinds {
+            rules: given(&rules.store().list()),
+            sinks: given(&sinks.store().list()),
+            records: given(&records.store().list()),
+            unreadable: Vec::new(),
+        }
+    }
+
+    fn definitions(&self) -> Vec<skopos_object::Object> {
+        self.definitions.store().list()
+    }
+}
+
+/// Waits until something changes that matters: status, which we write ourselves, does not.
+async fn changed(subscriptions: &mut [skopos_informer::Subscription]) {
+    loop {
+        let waits = subscriptions.iter_mut().map(|one| Box::pin(one.next()));
+        let (told, ..) = futures_util::future::select_all(waits).await;
+        let Some(told) = told else {
+            // Stopped: nothing will ever change again.
+            return std::future::pending().await;
+        };
+        let change = &told.change;
+        let is_spec = match (&change.old, &change.new) {
+            (Some(old), Some(new)) => {
+                old.generation() != new.generation() || old.uid() != new.uid() || new.generation() == 0
+            }
+            _ => true,
+        };
+        if is_spec {
+            return;
+        }
+    }
+}
+
+/// A configuration of the manager for our own kinds.
+pub(crate) fn manager_config() -> ManagerConfig {
+    ManagerConfig::new("skopos.dev/control")
+}

@@ -1,0 +1,248 @@
+//! What was asked for: all rules, sinks and records, from a cluster and from files.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use skopos_api::{RecordSpec, Resource, RuleSpec, SinkSpec};
+use skopos_object::{Object, ObjectKey};
+
+/// Everything that was asked for, at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kinds {
+    /// Rules by name, as `namespace/name`.
+    pub rules: BTreeMap<String, Given<RuleSpec>>,
+    /// Sinks by name.
+    pub sinks: BTreeMap<String, Given<SinkSpec>>,
+    /// Records by name.
+    pub records: BTreeMap<String, Given<RecordSpec>>,
+    /// What could not be read, in words.
+    pub unreadable: Vec<String>,
+}
+
+/// One thing that was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Given<S> {
+    /// Which one.
+    pub key: ObjectKey,
+    /// Counts its specifications.
+    pub generation: i64,
+    /// Since when it is there.
+    pub created: Option<Timestamp>,
+    /// Whether it was read from a file of whoever started Skopos: then it may do more.
+    pub is_from_file: bool,
+    /// What is asked for, or what is wrong with it.
+    pub spec: Result<S, String>,
+}
+
+impl<S: DeserializeOwned> Given<S> {
+    /// Reads an object of a cluster.
+    pub(crate) fn from_object(object: &Object) -> Self {
+        let spec = object.get(&["spec"]).unwrap_or_default();
+        let created = object.get(&["metadata", "creationTimestamp"]);
+        Self {
+            key: object.key(),
+            generation: object.generation(),
+            created: created.and_then(|at| at.as_str()?.parse().ok()),
+            is_from_file: false,
+            spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// The objects of a cache by name.
+pub(crate) fn given<S: DeserializeOwned>(objects: &[Object]) -> BTreeMap<String, Given<S>> {
+    let given = objects
+        .iter()
+        .map(|object| (object.key().to_string(), Given::from_object(object)));
+    given.collect()
+}
+
+/// Files and directories of YAML, read again when they change.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    paths: Vec<PathBuf>,
+    /// What was read, and by which state of the files.
+    read: BTreeMap<PathBuf, Stamp>,
+    kinds: Kinds,
+    generation: i64,
+}
+
+/// By what a change of a file is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    len: u64,
+}
+
+impl Files {
+    pub(crate) fn new(paths: Vec<PathBuf>) -> Self {
+        Self {
+            paths,
+            ..Self::default()
+        }
+    }
+
+    /// Reads what changed, and says whether anything did. What cannot be read any more leaves what was read before.
+    pub(crate) fn refresh(&mut self) -> Result<bool, (PathBuf, io::Error)> {
+        let mut found = BTreeMap::new();
+        for path in &self.paths {
+            for file in files_of(path).map_err(|error| (path.clone(), error))? {
+                let metadata = fs::metadata(&file).map_err(|error| (file.clone(), error))?;
+                let stamp = Stamp {
+                    modified: metadata.modified().ok(),
+                    len: metadata.len(),
+                };
+                found.insert(file, stamp);
+            }
+        }
+        if found == self.read && self.generation > 0 {
+            return Ok(false);
+        }
+        let mut kinds = Kinds::default();
+        for file in found.keys() {
+            let text = fs::read_to_string(file).map_err(|error| (file.clone(), error))?;
+            self.load(&text, file, &mut kinds);
+        }
+        self.generation += 1;
+        self.read = found;
+        let is_new = kinds != self.kinds;
+        self.kinds = kinds;
+        Ok(is_new)
+    }
+
+    pub(crate) fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    fn load(&self, text: &str, file: &Path, kinds: &mut Kinds) {
+        for loaded in skopos_api::load(text, file) {
+            match loaded.map(|loaded| loaded.resource) {
+                Ok(Resource::Rule(rule)) => {
+                    let before = &self.kinds.rules;
+                    insert(&mut kinds.rules, before, &rule.metadata, rule.spec);
+                }
+                Ok(Resource::Sink(sink)) => {
+                    let before = &self.kinds.sinks;
+                    insert(&mut kinds.sinks, before, &sink.metadata, sink.spec);
+                }
+                Ok(Resource::Record(record)) => {
+                    let before = &self.kinds.records;
+                    insert(&mut kinds.records, before, &record.metadata, record.spec);
+                }
+                Ok(Resource::RuleTest(_)) => {}
+                Err(error) => kinds.unreadable.push(error.to_string()),
+            }
+        }
+    }
+}
+
+/// Takes in what a file asks for. Its generation goes up when it differs from what was asked for before.
+fn insert<S: PartialEq>(
+    all: &mut BTreeMap<String, Given<S>>,
+    before: &BTreeMap<String, Given<S>>,
+    metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    spec: S,
+) {
+    let namespace = metadata.namespace.as_deref().unwrap_or("default");
+    let key = ObjectKey::namespaced(namespace, metadata.name.as_deref().unwrap_or_default());
+    let spec = Ok(spec);
+    let generation = match before.get(&key.to_string()) {
+        Some(given) if given.spec == spec => given.generation,
+        Some(given) => given.generation + 1,
+        None => 1,
+    };
+    let given = Given {
+        key,
+        generation,
+        created: None,
+        is_from_file: true,
+        spec,
+    };
+    all.insert(given.key.to_string(), given);
+}
+
+/// The YAML files that a path means: itself, or those in the directory and below.
+fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        // Names that begin with dots are those of editors, and of mounted ConfigMaps, which show their files twice.
+        if name.starts_with('.') {
+            continue;
+        }
+        let is_yaml = [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end));
+        if fs::metadata(&path)?.is_dir() {
+            files.extend(files_of(&path)?);
+        } else if is_yaml {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+impl Kinds {
+    /// Both, where what comes from files is preferred.
+    pub(crate) fn with(mut self, files: &Kinds) -> Self {
+        self.rules.extend(files.rules.clone());
+        self.sinks.extend(files.sinks.clone());
+        self.records.extend(files.records.clone());
+        self.unreadable.extend(files.unreadable.iter().cloned());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SINK: &str =
+        "apiVersion: skopos.dev/v1alpha1\nkind: Sink\nmetadata: {name: out}\nspec: {stdout: {}}\n";
+
+    #[test]
+    fn files_are_read_again_when_they_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.yaml");
+        fs::write(&file, SINK).unwrap();
+        let mut files = Files::new(vec![dir.path().to_owned()]);
+        assert!(files.refresh().unwrap());
+        assert_eq!(files.kinds().sinks["default/out"].generation, 1);
+        assert!(!files.refresh().unwrap());
+
+        let changed = SINK.replace("stdout: {}", "file: {path: /tmp/out}");
+        fs::write(&file, changed).unwrap();
+        assert!(files.refresh().unwrap());
+        assert_eq!(files.kinds().sinks["default/out"].generation, 2);
+
+        fs::write(dir.path().join("b.yaml"), "kind: [").unwrap();
+        assert!(files.refresh().unwrap());
+        assert_eq!(files.kinds().sinks.len(), 1);
+        assert_eq!(files.kinds().unreadable.len(), 1);
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_leaves_what_was_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rules");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("a.yaml"), SINK).unwrap();
+        let mut files = Files::new(vec![path.clone()]);
+        files.refresh().unwrap();
+        fs::remove_dir_all(&path).unwrap();
+        assert!(files.refresh().is_err());
+        assert_eq!(files.kinds().sinks.len(), 1);
+    }
+}

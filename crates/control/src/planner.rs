@@ -1,0 +1,371 @@
+//! From what was asked for to what is in force. What is wrong is set aside with the reason, and the rest goes on.
+
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
+
+use skopos_api::{RecordSpec, RuleSpec, Scope, SinkSpec};
+use skopos_client::Client;
+use skopos_journal::{Asked, FieldPath, Limits, Retention};
+use skopos_object::{CollectionName, Collections, Object};
+use skopos_react::{
+    Plan, PlannedRule, PlannedSink,
+    rule::{CompiledRule, KindNames, Origin},
+};
+use skopos_schema::Structural;
+use skopos_sink::{Allowed, Context, connect};
+
+use crate::{
+    Kinds, RecordVerdict, RuleVerdict, SinkVerdict, Verdicts, definitions, in_force::InForce, kinds::Given,
+    secrets::Values,
+};
+
+/// What surrounds rules and sinks.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) client: Option<Client>,
+    pub(crate) collections: Arc<dyn Collections>,
+    /// What sinks of a cluster may do on this machine; those from files may do all.
+    pub(crate) allowed: Allowed,
+    pub(crate) search_path: Option<OsString>,
+    pub(crate) env: fn(&str) -> Option<String>,
+    pub(crate) retention: Retention,
+}
+
+/// Makes plans, and remembers what was good.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    around: Surroundings,
+    rules: BTreeMap<String, GoodRule>,
+    sinks: BTreeMap<String, GoodSink>,
+}
+
+#[derive(Clone, Debug)]
+struct GoodRule {
+    generation: i64,
+    spec: RuleSpec,
+    compiled: Arc<CompiledRule>,
+}
+
+#[derive(Clone, Debug)]
+struct GoodSink {
+    generation: i64,
+    spec: SinkSpec,
+    planned: PlannedSink,
+}
+
+/// What is to be in force.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    pub(crate) asked: Vec<Asked>,
+    pub(crate) retention: Retention,
+    pub(crate) verdicts: Verdicts,
+    /// Whether something may be better when looked at again.
+    pub(crate) is_unsettled: bool,
+}
+
+/// A kind that is served.
+struct Found {
+    names: KindNames,
+    version: Option<String>,
+    schema: Option<Structural>,
+}
+
+impl Planner {
+    pub(crate) fn new(around: Surroundings) -> Self {
+        Self {
+            around,
+            rules: BTreeMap::new(),
+            sinks: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) async fn plan(&mut self, kinds: &Kinds, definitions: &[Object]) -> Planned {
+        let mut planned = Planned {
+            plan: Plan {
+                complete: true,
+                ..Plan::default()
+            },
+            asked: Vec::new(),
+            retention: self.around.retention.clone(),
+            verdicts: Verdicts {
+                unreadable: kinds.unreadable.clone(),
+                ..Verdicts::default()
+            },
+            is_unsettled: false,
+        };
+        self.rules.retain(|name, _| kinds.rules.contains_key(name));
+        self.sinks.retain(|name, _| kinds.sinks.contains_key(name));
+        for (name, given) in &kinds.sinks {
+            self.plan_sink(name, given, &mut planned).await;
+        }
+        for (name, given) in &kinds.records {
+            self.plan_record(name, given, definitions, &mut planned).await;
+        }
+        for (name, given) in &kinds.rules {
+            self.plan_rule(name, given, definitions, &mut planned).await;
+        }
+        planned
+    }
+
+    async fn plan_sink(&mut self, name: &str, given: &Given<SinkSpec>, planned: &mut Planned) {
+        let mut verdict = SinkVerdict {
+            generation: given.generation,
+            ..SinkVerdict::default()
+        };
+        let known = self
+            .sinks
+            .get(name)
+            .filter(|good| given.spec.as_ref() == Ok(&good.spec))
+            .is_some();
+        if !known {
+            match self.connect(given).await {
+                Ok(good) => {
+                    self.sinks.insert(name.to_owned(), good);
+                }
+                Err(problem) => {
+                    planned.is_unsettled = true;
+                    verdict.problem = Some(problem);
+                }
+            }
+        }
+        if let Some(good) = self.sinks.get(name) {
+            verdict.in_force = Some(match known {
+                true => given.generation,
+                false => good.generation,
+            });
+            planned.plan.sinks.insert(name.to_owned(), good.planned.clone());
+        }
+        planned.verdicts.sinks.insert(name.to_owned(), verdict);
+    }
+
+    async fn connect(&self, given: &Given<SinkSpec>) -> Result<GoodSink, String> {
+        let spec = given.spec.clone()?;
+        let around = &self.around;
+        let secrets = Values {
+            client: around.client.as_ref(),
+            namespace: &given.key.namespace,
+            is_from_file: given.is_from_file,
+            env: around.env,
+        };
+        let everything = Allowed {
+            exec: true,
+            file: true,
+        };
+        let context = Context {
+            namespace: &given.key.namespace,
+            secrets: &secrets,
+            allowed: if given.is_from_file {
+                everything
+            } else {
+                around.allowed
+            },
+            search_path: around.search_path.as_ref(),
+            client: around.client.as_ref(),
+        };
+        let destination = connect(&spec, context).await.map_err(|error| chain(&error))?;
+        let delivery = spec.delivery.clone();
+        Ok(GoodSink {
+            generation: given.generation,
+            spec,
+            planned: PlannedSink {
+                destination,
+                delivery,
+            },
+        })
+    }
+
+    async fn plan_rule(
+        &mut self,
+        name: &str,
+        given: &Given<RuleSpec>,
+        definitions: &[Object],
+        planned: &mut Planned,
+    ) {
+        let mut verdict = RuleVerdict {
+            generation: given.generation,
+            ..RuleVerdict::default()
+        };
+        match &given.spec {
+            Ok(spec) => {
+                let watch = &spec.watch;
+                let found = self.find(&watch.group, &watch.kind, definitions).await;
+                self.compile(name, given, spec, found.as_ref().ok(), &mut verdict);
+                match found {
+                    Ok(found) => {
+                        let collection = CollectionName::new(found.names.group, found.names.plural);
+                        verdict.collection = Some(collection.to_string());
+                        ask(&mut planned.asked, collection);
+                    }
+                    Err(reason) => {
+                        planned.is_unsettled = true;
+                        verdict.not_served = Some(reason);
+                    }
+                }
+            }
+            Err(problem) => verdict.problems.push(problem.clone()),
+        }
+        if let Some(good) = self.rules.get(name) {
+            verdict.in_force = Some(good.generation);
+            verdict.compiled = Some(good.compiled.clone());
+            let rule = planned_rule(given, good, &self.sinks);
+            let missing = rule
+                .actions
+                .iter()
+                .filter(|sink| !planned.plan.sinks.contains_key(*sink));
+            verdict.missing_sinks = missing.cloned().collect();
+            planned.plan.rules.insert(name.to_owned(), rule);
+        }
+        planned.verdicts.rules.insert(name.to_owned(), verdict);
+    }
+
+    fn compile(
+        &mut self,
+        name: &str,
+        given: &Given<RuleSpec>,
+        spec: &RuleSpec,
+        found: Option<&Found>,
+        verdict: &mut RuleVerdict,
+    ) {
+        if let (Some(asked), Some(Some(served))) = (&spec.watch.version, found.map(|found| &found.version))
+            && asked != served
+        {
+            verdict.problems.push(format!(
+                "spec.watch.version: changes are captured in version {served}, not {asked}: leave the field out"
+            ));
+            return;
+        }
+        let key = &given.key;
+        let origin = match given.is_from_file {
+            true => Origin::file(key.namespace.as_str(), key.name.as_str()),
+            false => Origin::cluster(key.namespace.as_str(), key.name.as_str()),
+        };
+        let schema = found.and_then(|found| found.schema.as_ref());
+        match CompiledRule::compile(origin, spec, schema) {
+            Ok(compiled) => {
+                let compiled = match found {
+                    Some(found) => compiled.with_names(found.names.clone()),
+                    None => compiled,
+                };
+                let good = GoodRule {
+                    generation: given.generation,
+                    spec: spec.clone(),
+                    compiled: Arc::new(compiled),
+                };
+                self.rules.insert(name.to_owned(), good);
+            }
+            Err(problems) => verdict.problems = problems.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    async fn plan_record(
+        &self,
+        name: &str,
+        given: &Given<RecordSpec>,
+        definitions: &[Object],
+        planned: &mut Planned,
+    ) {
+        let mut verdict = RecordVerdict {
+            generation: given.generation,
+            ..RecordVerdict::default()
+        };
+        match &given.spec {
+            Ok(spec) => self.take_record(spec, definitions, &mut verdict, planned).await,
+            Err(problem) => verdict.problems.push(problem.clone()),
+        }
+        planned.verdicts.records.insert(name.to_owned(), verdict);
+    }
+
+    async fn take_record(
+        &self,
+        spec: &RecordSpec,
+        definitions: &[Object],
+        verdict: &mut RecordVerdict,
+        planned: &mut Planned,
+    ) {
+        let mut redact = Vec::new();
+        for path in &spec.redact {
+            match FieldPath::parse(path) {
+                Ok(path) => redact.push(path),
+                Err(error) => verdict.problems.push(format!("spec.redact: {error}")),
+            }
+        }
+        let limits = Limits {
+            max_age: spec.keep.age.map(|span| span.0),
+            max_changes: spec.keep.changes,
+        };
+        for Scope { group, kind, .. } in &spec.watch {
+            match self.find(group, kind, definitions).await {
+                Ok(found) => {
+                    let name = CollectionName::new(found.names.group, found.names.plural);
+                    planned.retention.collections.insert(name.to_string(), limits);
+                    verdict.collections.push(name.to_string());
+                    ask(&mut planned.asked, name)
+                        .redact
+                        .extend(redact.iter().cloned());
+                }
+                Err(reason) => {
+                    planned.is_unsettled = true;
+                    verdict.not_served.push(reason);
+                }
+            }
+        }
+    }
+
+    /// Finds what serves a kind, by any of its names.
+    async fn find(&self, group: &str, kind: &str, definitions: &[Object]) -> Result<Found, String> {
+        if let Some(defined) = definitions::find(definitions, group, kind, None) {
+            return Ok(Found {
+                names: defined.names,
+                version: None,
+                schema: defined.schema,
+            });
+        }
+        let name = CollectionName::new(group, kind);
+        let found = self.around.collections.open(&name).await;
+        let found = found.map_err(|error| chain(&error))?;
+        Ok(Found {
+            names: KindNames {
+                group: group.into(),
+                singular: found.kind.kind.to_lowercase(),
+                kind: found.kind.kind,
+                plural: found.plural,
+                short_names: Vec::new(),
+            },
+            version: Some(found.kind.version),
+            schema: None,
+        })
+    }
+}
+
+/// What is asked for of a collection, once for all who ask.
+fn ask(all: &mut Vec<Asked>, name: CollectionName) -> &mut Asked {
+    let at = all.iter().position(|one| one.name == name).unwrap_or_else(|| {
+        all.push(Asked {
+            name,
+            redact: Vec::new(),
+        });
+        all.len() - 1
+    });
+    &mut all[at]
+}
+
+fn planned_rule(given: &Given<RuleSpec>, good: &GoodRule, sinks: &BTreeMap<String, GoodSink>) -> PlannedRule {
+    let planned = PlannedRule::compiled(good.compiled.clone(), &good.spec, good.generation);
+    let writes = |sink: &String| sinks.get(sink).is_some_and(|good| good.spec.kubernetes.is_some());
+    PlannedRule {
+        writes_objects: planned.actions.iter().any(writes),
+        evaluator: Arc::new(InForce::new(good.compiled.clone(), given.created)),
+        ..planned
+    }
+}
+
+/// An error with all its causes, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}

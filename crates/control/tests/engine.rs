@@ -1,0 +1,260 @@
+//! Rules and sinks of a cluster, from change to delivery.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use serde_json::{Value, json};
+use skopos_control::{Engine, EngineConfig};
+use skopos_sink::Allowed;
+use skopos_testkit::{TestServer, definition};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+struct Stage {
+    server: TestServer,
+    dir: tempfile::TempDir,
+    running: Option<(CancellationToken, JoinHandle<()>)>,
+}
+
+impl Stage {
+    /// A server with our kinds and widgets.
+    async fn new() -> Self {
+        let server = TestServer::start().await;
+        for definition in skopos_api::definitions() {
+            server.put(&definition).await;
+        }
+        server
+            .put(&definition("example.com", "v1", "Widget", "widgets"))
+            .await;
+        Self {
+            server,
+            dir: tempfile::tempdir().unwrap(),
+            running: None,
+        }
+    }
+
+    async fn start(&mut self) {
+        let config = EngineConfig {
+            allowed: Allowed {
+                exec: false,
+                file: true,
+            },
+            status_every: Duration::from_millis(100),
+            ..EngineConfig::new(self.dir.path().join("data"))
+        };
+        let engine = Engine::open(&self.server.client(), config).await.unwrap();
+        let stop = CancellationToken::new();
+        let stopping = stop.clone();
+        let task = tokio::spawn(async move { engine.run(stopping).await.unwrap() });
+        self.running = Some((stop, task));
+    }
+
+    async fn stop(&mut self) {
+        let (stop, task) = self.running.take().unwrap();
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    fn out(&self) -> PathBuf {
+        self.dir.path().join("out.jsonl")
+    }
+
+    /// A sink that is a file, and a rule that sends all widgets there.
+    async fn sink_and_rule(&self, spec: Value) {
+        let path = self.out();
+        let sink = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Sink",
+            "metadata": {"name": "out", "namespace": "default"}, "spec": {"file": {"path": path}}});
+        self.server.put(&sink).await;
+        let mut rule = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Rule",
+            "metadata": {"name": "all", "namespace": "default"},
+            "spec": {"watch": {"group": "example.com", "kind": "Widget"}, "do": [{"sink": "out"}]}});
+        for (field, value) in spec.as_object().unwrap() {
+            rule["spec"][field] = value.clone();
+        }
+        self.server.put(&rule).await;
+    }
+
+    async fn widget(&self, name: &str, size: u64) {
+        let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}});
+        self.server.put(&widget).await;
+    }
+
+    async fn delete(&self, name: &str) {
+        let widgets = self.server.api("example.com/v1", "Widget", "widgets");
+        let api = skopos_client::Api::namespaced(widgets.client(), widgets.resource(), "default");
+        api.delete(name, &Default::default()).await.unwrap();
+    }
+
+    /// The status of a rule, once it is as it should be.
+    async fn status(&self, check: impl Fn(&Value) -> bool) -> Value {
+        let rules = self.server.api("skopos.dev/v1alpha1", "Rule", "rules");
+        let api = skopos_client::Api::namespaced(rules.client(), rules.resource(), "default");
+        let mut last = Value::Null;
+        for _ in 0..1000 {
+            let rule = api.get("all").await.unwrap();
+            last = rule.get("status").cloned().unwrap_or_default();
+            if check(&last) {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the status never became so: {last:#}");
+    }
+
+    /// What was delivered, in short, once there is so much of it, without repetitions.
+    async fn delivered(&self, n: usize) -> Vec<String> {
+        for _ in 0..1000 {
+            let found = self.read();
+            if found.len() >= n {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("fewer than {n} deliveries: {:?}", self.read());
+    }
+
+    fn read(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.out()).unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let new = lines.filter(|line| seen.insert(line["id"].as_str().unwrap().to_owned()));
+        new.map(|line| {
+            let data = &line["data"];
+            let size = |side: &str| data[side]["spec"]["size"].clone();
+            format!(
+                "{} {} {}>{}",
+                data["op"].as_str().unwrap(),
+                line["subject"].as_str().unwrap(),
+                size("before"),
+                size("after")
+            )
+        })
+        .collect()
+    }
+}
+
+fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
+    let all = status["conditions"].as_array();
+    let found = all.and_then(|all| all.iter().find(|one| one["type"] == kind));
+    found.unwrap_or(&Value::Null)
+}
+
+fn is(status: &Value, kind: &str, expected: &str) -> bool {
+    condition(status, kind)["status"] == expected
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_delivers_changes_and_shows_how_it_is_doing() {
+    let mut stage = Stage::new().await;
+    stage.widget("old", 1).await;
+    stage.start().await;
+    stage.sink_and_rule(json!({})).await;
+    let status = stage
+        .status(|status| is(status, "CaptureComplete", "True") && is(status, "Ready", "True"))
+        .await;
+    assert_eq!(status["observedGeneration"], 1);
+    stage.widget("new", 1).await;
+    stage.widget("old", 2).await;
+    stage.delete("new").await;
+    let expected = [
+        "created default/new null>1",
+        "updated default/old 1>2",
+        "deleted default/new 1>null",
+    ];
+    // What is as old as the rule, to the second, counts as new; so it may be told of.
+    let is_told = |line: &String| line == "created default/old null>1";
+    let n_told = usize::from(stage.delivered(3).await.iter().any(is_told));
+    let mut delivered = stage.delivered(3 + n_told).await;
+    delivered.retain(|line| !is_told(line));
+    assert_eq!(delivered, expected);
+    let status = stage.status(|status| status["delivered"] == 3 + n_told).await;
+    assert_eq!(
+        (&status["matched"], &status["pending"]),
+        (&json!(3 + n_told), &json!(0))
+    );
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_while_nobody_looks() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    stage.sink_and_rule(json!({})).await;
+    stage.status(|status| is(status, "CaptureComplete", "True")).await;
+    stage.widget("a", 1).await;
+    stage.widget("b", 1).await;
+    stage.delivered(2).await;
+    stage.stop().await;
+    stage.widget("a", 2).await;
+    stage.delete("b").await;
+    stage.widget("c", 1).await;
+    stage.server.compact();
+    stage.start().await;
+    let mut delivered = stage.delivered(5).await.split_off(2);
+    delivered.sort();
+    let expected = [
+        "created default/c null>1",
+        "deleted default/b 1>null",
+        "updated default/a 1>2",
+    ];
+    assert_eq!(delivered, expected);
+    let status = stage
+        .status(|status| condition(status, "CaptureComplete")["reason"] == "HoleBridged")
+        .await;
+    assert_eq!(condition(&status, "CaptureComplete")["status"], "False");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_with_a_mistake_says_so_and_the_last_good_one_stays() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    stage.sink_and_rule(json!({"when": "object.spec.size > 1"})).await;
+    stage
+        .status(|status| is(status, "Ready", "True") && is(status, "CaptureComplete", "True"))
+        .await;
+    stage.sink_and_rule(json!({"when": "object.spec.size >"})).await;
+    let status = stage.status(|status| is(status, "Ready", "False")).await;
+    let message = condition(&status, "Ready")["message"].as_str().unwrap();
+    assert!(
+        message.contains("spec.when") && message.contains("generation 1 stays in force"),
+        "{message}"
+    );
+    stage.widget("small", 1).await;
+    stage.widget("large", 2).await;
+    assert_eq!(stage.delivered(1).await, ["created default/large null>2"]);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kind_and_sink_may_come_later() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    let rule = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Rule",
+        "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"watch": {"group": "example.com", "kind": "gadgets"}, "do": [{"sink": "later"}]}});
+    stage.server.put(&rule).await;
+    stage
+        .status(|status| condition(status, "Ready")["reason"] == "KindNotServed")
+        .await;
+    stage
+        .server
+        .put(&definition("example.com", "v1", "Gadget", "gadgets"))
+        .await;
+    stage
+        .status(|status| condition(status, "Ready")["reason"] == "SinkMissing")
+        .await;
+    let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget",
+        "metadata": {"name": "g", "namespace": "default"}, "spec": {"size": 3}});
+    stage.server.put(&gadget).await;
+    stage.status(|status| status["pending"] == 1).await;
+    let sink = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Sink",
+        "metadata": {"name": "later", "namespace": "default"}, "spec": {"file": {"path": stage.out()}}});
+    stage.server.put(&sink).await;
+    assert_eq!(stage.delivered(1).await, ["created default/g null>3"]);
+    stage.stop().await;
+}
