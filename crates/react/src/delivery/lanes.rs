@@ -6,6 +6,8 @@
 
 mod health;
 mod rate;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use std::{
@@ -239,6 +241,11 @@ impl Lanes {
         {
             self.make_ready(id);
         }
+        // One that never failed tells more than one that may have itself to blame.
+        let is_new = |id: &u64| self.lanes.get(id).is_some_and(|lane| lane.attempts == 0);
+        if let Some(place) = self.ready.iter().position(is_new) {
+            self.ready.swap(0, place);
+        }
         // Whatever the rate: a probe is rare.
         let rows = self.fill(1);
         if !rows.is_empty() {
@@ -399,6 +406,11 @@ impl Lanes {
             _ => None,
         });
         if let Some((lane, retry_after)) = failed {
+            // One that failed before says little about the sink.
+            let is_new = self.lanes.get(&lane).is_some_and(|lane| lane.attempts == 0);
+            if !is_new && self.health.probe_at().is_none() {
+                return;
+            }
             self.health
                 .fails(batch, lane, retry_after, now, &self.settings, &mut self.rng);
         }

@@ -1,7 +1,5 @@
 //! A journal in memory, sinks with a will of their own, a disk that loses what was not synced, and toy rules.
 
-#![expect(dead_code, reason = "the tests of single promises use the rest")]
-
 mod disk;
 mod log;
 mod rule;
@@ -17,7 +15,7 @@ pub(super) use self::{
     disk::Disk,
     log::MemoryLog,
     rule::{Toy, When},
-    sink::{Mood, Recorder},
+    sink::{Call, Mood, Recorder},
 };
 use crate::delivery::{Config, Error, Plan, PlannedRule, PlannedSink, Reactor, Status, store::Store};
 

@@ -14,7 +14,6 @@ use jiff::Timestamp;
 use skopos_api::{Batch, Delivery, Existing};
 use skopos_journal::{Entry, Log as _};
 use skopos_object::Op;
-use skopos_testkit::seeds;
 use tokio::time::sleep;
 
 use super::kit::{Disk, Life, MemoryLog, Mood, Recorder, Toy, When, plan, rule};
@@ -41,6 +40,15 @@ fn what_arrives_is_what_matched_whatever_happens() {
             eprintln!("replay with SEED={seed}");
             resume_unwind(panic);
         }
+    }
+}
+
+/// All of them, `SEEDS` many, or `SEED` alone. The testing kit has the same, but brings a whole server along.
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().unwrap());
+    match (number("SEED"), number("SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, seeds) => 0..seeds.unwrap_or(default),
     }
 }
 

@@ -105,11 +105,6 @@ impl MemoryLog {
         entry
     }
 
-    /// Everything that was ever written and is still kept.
-    pub(crate) fn all(&self) -> Vec<Entry> {
-        self.state.lock().unwrap().entries.clone()
-    }
-
     /// Removes what nobody holds, up to `seq`.
     pub(crate) fn trim(&self, seq: u64) -> u64 {
         let state = &mut *self.state.lock().unwrap();

@@ -1,0 +1,221 @@
+//! Where rules begin, what they remember, and what they leave.
+
+use std::time::Duration;
+
+use skopos_api::{Delivery, Existing};
+use tokio::time::sleep;
+
+use super::{begin, route, simple};
+use crate::delivery::{
+    Plan, PlannedRule,
+    tests::kit::{Life, MemoryLog, Mood, Recorder, When, plan, rule},
+};
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_were_there_are_ignored_or_told_once_before_their_changes() {
+    for (existing, expected) in [
+        (Existing::Ignore, vec!["r.u1.401", "r.u2.deleted"]),
+        (
+            Existing::Emit,
+            vec!["r.u1.created", "r.u1.401", "r.u2.created", "r.u2.deleted"],
+        ),
+    ] {
+        let log = MemoryLog::new();
+        for n in 0..400 {
+            log.set(&format!("w{n:03}"), n);
+        }
+        let sink = Recorder::new(100);
+        let planned = PlannedRule {
+            existing,
+            ..rule("r", When::Always, &["s"])
+        };
+        let life = begin(&log, plan([("r", planned)], [("s", sink.planned())]));
+        life.until("the rule is there", |status| status.rules.contains_key("r"))
+            .await;
+        log.set("w000", 9);
+        log.delete("w001");
+        life.until_quiet().await;
+        let mut ids = sink.ids();
+        ids.retain(|id| id.starts_with("r.u1.") || id.starts_with("r.u2."));
+        ids.sort_by_key(|id| id.starts_with("r.u2."));
+        assert_eq!(ids, expected);
+        assert_eq!(sink.ids().len(), if existing == Existing::Emit { 402 } else { 2 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn existing_objects_are_told_although_their_last_change_is_no_longer_kept() {
+    let log = MemoryLog::new();
+    for name in ["a", "b", "c"] {
+        log.set(name, 1);
+    }
+    log.trim(3);
+    let sink = Recorder::new(1);
+    sink.be(Mood {
+        is_down: true,
+        ..Mood::default()
+    });
+    let planned = PlannedRule {
+        existing: Existing::Emit,
+        ..rule("r", When::Always, &["s"])
+    };
+    let life = begin(&log, plan([("r", planned)], [("s", sink.planned())]));
+    life.until("all are pending", |status| {
+        status.rules.contains_key("r") && route(status).pending == 3
+    })
+    .await;
+    log.set("a", 2);
+    log.delete("b");
+    sleep(Duration::from_secs(10)).await;
+    sink.be(Mood::default());
+    life.until_quiet().await;
+    let said: std::collections::BTreeSet<_> = sink
+        .arrived()
+        .into_iter()
+        .map(|event| (event.id, event.data))
+        .collect();
+    let said: Vec<_> = said
+        .iter()
+        .map(|(id, data)| (id.as_str(), data.as_ref()))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("r.u1.4", b"2".as_slice()),
+            ("r.u1.created", b"1"),
+            ("r.u2.created", b"1"),
+            ("r.u2.deleted", b"1"),
+            ("r.u3.created", b"1")
+        ]
+    );
+    assert_eq!(route(&life.status()).dead, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconciling_rule_tells_everything_again_when_it_changes() {
+    let log = MemoryLog::new();
+    log.set("a", 1);
+    let sink = Recorder::new(1);
+    let planned = |generation| PlannedRule {
+        existing: Existing::Reconcile,
+        generation,
+        ..rule("r", When::Always, &["s"])
+    };
+    let life = begin(&log, plan([("r", planned(1))], [("s", sink.planned())]));
+    life.until("told", |_| sink.arrived().len() == 1).await;
+    life.reactor
+        .swap(plan([("r", planned(2))], [("s", sink.planned())]));
+    life.until("told again", |_| sink.arrived().len() == 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_found_when_a_kind_is_first_looked_at_is_no_news_unless_asked_for() {
+    for (existing, n_told) in [(Existing::Ignore, 1), (Existing::Emit, 2)] {
+        let log = MemoryLog::new();
+        let sink = Recorder::new(1);
+        let planned = PlannedRule {
+            existing,
+            ..rule("r", When::Became, &["s"])
+        };
+        let life = begin(&log, plan([("r", planned)], [("s", sink.planned())]));
+        life.until("the rule is there", |status| status.rules.contains_key("r"))
+            .await;
+        log.found("a", 9);
+        log.set("a", 8);
+        log.set("a", 1);
+        log.set("a", 7);
+        life.until_quiet().await;
+        assert_eq!(sink.ids().len(), n_told, "{existing:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn edge_states_survive_a_restart_and_go_with_the_expression() {
+    let log = MemoryLog::new();
+    let sink = Recorder::new(1);
+    let planned = |edges| {
+        let became = PlannedRule {
+            edges,
+            ..rule("r", When::Became, &["s"])
+        };
+        plan([("r", became)], [("s", sink.planned())])
+    };
+    let life = begin(&log, planned(1));
+    life.until("the rule is there", |status| status.rules.contains_key("r"))
+        .await;
+    log.set("a", 9);
+    life.until_quiet().await;
+    let life = Life::begin(life.end().await, &log, planned(1), 1);
+    log.set("a", 8);
+    life.until_quiet().await;
+    assert_eq!(sink.ids().len(), 1, "it is so already");
+    log.set("a", 1);
+    log.set("a", 9);
+    life.until_quiet().await;
+    assert_eq!(sink.ids().len(), 2);
+    life.reactor.swap(planned(2));
+    sleep(Duration::from_secs(1)).await;
+    log.set("a", 7);
+    life.until_quiet().await;
+    assert_eq!(
+        sink.ids().len(),
+        2,
+        "the state before tells that it is so already"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_survive_restarts_and_overdue_ones_fire_at_the_start() {
+    let log = MemoryLog::new();
+    let sink = Recorder::new(1);
+    let held = || {
+        plan(
+            [("r", rule("r", When::Held(600), &["s"]))],
+            [("s", sink.planned())],
+        )
+    };
+    let life = begin(&log, held());
+    life.until("the rule is there", |status| status.rules.contains_key("r"))
+        .await;
+    log.set("a", 9);
+    log.set("b", 9);
+    log.set("c", 9);
+    sleep(Duration::from_secs(300)).await;
+    log.set("b", 1);
+    sleep(Duration::from_secs(1)).await;
+    let disk = life.end().await;
+    sleep(Duration::from_secs(400)).await;
+    log.set("c", 1);
+    let life = Life::begin(disk, &log, held(), 1);
+    life.until("two were held", |_| sink.ids().len() == 2).await;
+    sleep(Duration::from_secs(3600)).await;
+    let mut ids = sink.ids();
+    ids.sort();
+    assert_eq!(ids, ["r.u1.created.held", "r.u3.created.held"]);
+    drop(life);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_is_gone_leaves_nothing_unless_the_plan_is_incomplete() {
+    let sink = Recorder::new(1);
+    let (log, life) = simple(&sink, Delivery::default()).await;
+    sink.be(Mood {
+        is_down: true,
+        ..Mood::default()
+    });
+    for n in 0..10 {
+        log.set("a", n);
+    }
+    life.until("pending", |status| route(status).pending == 10).await;
+    let incomplete = Plan {
+        complete: false,
+        ..Plan::default()
+    };
+    life.reactor.swap(incomplete);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(route(&life.status()).pending, 10);
+    life.reactor.swap(plan([], []));
+    life.until("gone", |status| status.rules.is_empty()).await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(log.hold_of("rule/r"), None);
+}
