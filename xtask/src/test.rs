@@ -23,7 +23,7 @@ pub(crate) struct Args {
 const OUTER: &str = "skopos-conformance";
 
 /// What runs on a real server; one of them is [`OUTER`], which compares both servers there.
-const REAL_SUITES: usize = 5;
+const REAL_SUITES: usize = 6;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -99,6 +99,8 @@ fn on_real(env: &[(String, String)]) -> Tally {
     tally.add(suite("simulation, real server", &simulation, &env));
     let example = ["--package", "skopos-example-myapp"];
     tally.add(suite("the example, real server", &example, &env));
+    let crash = ["--package", "skopos-cli", "--test", "crash"];
+    tally.add(suite("kills at random, real server", &crash, &env));
     tally.count(part("stop the real kube-apiserver", || instance.stop()));
     tally
 }
