@@ -1,13 +1,15 @@
 //! Watching and reacting against some API server: our kinds installed, the engine run.
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{ffi::OsString, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 use skopos_client::{Api, Client, Patch, Resource, WriteParams};
 use skopos_control::{Admin, AdminServer, BindError, Engine, EngineConfig, EngineError};
-use skopos_controller::{Elector, LeaderConfig, LeaderConfigError};
+use skopos_controller::{Elector, Health, HealthServer, LeaderConfig, LeaderConfigError};
+use skopos_journal::Phase;
 use skopos_object::GroupVersionKind;
 use skopos_sink::Allowed;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 /// How reactions run.
@@ -31,6 +33,8 @@ pub struct ReactionsConfig {
     pub env: fn(&str) -> Option<String>,
     /// Where questions of other commands are answered; port 0 takes a free one.
     pub admin: SocketAddr,
+    /// Where `/healthz`, `/readyz` and `/metrics` are served (default: nowhere).
+    pub endpoint: Option<SocketAddr>,
     /// Take turns with other replicas: only the one that holds this lease works.
     pub leader: Option<LeaderConfig>,
 }
@@ -49,6 +53,7 @@ impl ReactionsConfig {
             search_path: None,
             env: |_| None,
             admin: SocketAddr::from(([127, 0, 0, 1], 0)),
+            endpoint: None,
             leader: None,
         }
     }
@@ -72,6 +77,15 @@ pub enum ReactionsError {
     /// Questions cannot be answered.
     #[error("listen for questions")]
     Admin(#[from] BindError),
+    /// Health and metrics cannot be served.
+    #[error("serve health and metrics at {address}")]
+    Endpoint {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The election cannot work as configured.
     #[error("take part in the election of a leader")]
     Leader(#[from] LeaderConfigError),
@@ -85,6 +99,7 @@ pub enum ReactionsError {
 pub struct Reactions {
     engine: Engine,
     admin: AdminServer,
+    endpoint: Option<HealthServer>,
 }
 
 impl Reactions {
@@ -110,7 +125,15 @@ impl Reactions {
         let engine = Engine::open(client, engine).await?;
         let admin = Admin::new(engine.journal().clone()).with_capture(engine.capture().clone());
         let admin = AdminServer::bind(admin, config.admin, &config.data_dir).await?;
-        Ok(Self { engine, admin })
+        let endpoint = match config.endpoint {
+            Some(address) => Some(endpoint(&engine, address).await?),
+            None => None,
+        };
+        Ok(Self {
+            engine,
+            admin,
+            endpoint,
+        })
     }
 
     /// Works until told to stop.
@@ -120,12 +143,50 @@ impl Reactions {
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ReactionsError> {
         let stop = shutdown.child_token();
         let answering = tokio::spawn(self.admin.run(stop.clone()));
+        let serving = self
+            .endpoint
+            .map(|endpoint| tokio::spawn(endpoint.run(stop.clone())));
         let ended = self.engine.run(shutdown).await;
         stop.cancel();
+        if let Some(Err(error)) = maybe(serving).await {
+            tracing::error!(%error, "serving health and metrics ended badly");
+        }
         if let Err(error) = answering.await {
             tracing::error!(%error, "answering questions ended badly");
         }
         ended.map_err(|error| ReactionsError::Deliveries(Box::new(error)))
+    }
+}
+
+/// Health and metrics of an engine.
+async fn endpoint(engine: &Engine, address: SocketAddr) -> Result<HealthServer, ReactionsError> {
+    let health = Health::new();
+    health.register(|registry| {
+        engine.journal().register(registry);
+        engine.capture().register(registry);
+        engine.reactor().register(registry);
+    });
+    let capture = engine.capture().clone();
+    health.add_readiness("capture", move || {
+        let waiting: Vec<String> = capture
+            .status()
+            .iter()
+            .filter(|status| !matches!(status.phase, Phase::Watching | Phase::NotServed(_)))
+            .map(|status| format!("{} ({:?})", status.name, status.phase))
+            .collect();
+        match waiting.is_empty() {
+            true => Ok(()),
+            false => Err(waiting.join(", ")),
+        }
+    });
+    let server = HealthServer::bind(&health, address).await;
+    server.map_err(|source| ReactionsError::Endpoint { address, source })
+}
+
+async fn maybe<T>(task: Option<JoinHandle<T>>) -> Option<Result<T, JoinError>> {
+    match task {
+        Some(task) => Some(task.await),
+        None => None,
     }
 }
 

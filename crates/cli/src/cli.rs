@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
@@ -17,8 +17,20 @@ pub(crate) struct Cli {
     /// Say more on standard error (-v information, -vv every request)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// How to write logs
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    log_format: LogFormat,
     #[command(subcommand)]
     command: Command,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// One object of JSON per line.
+    Json,
 }
 
 /// One variant per command; each type parses its own arguments and runs itself.
@@ -73,11 +85,13 @@ impl Cli {
         };
         let filter = EnvFilter::try_from_env("SKOPOS_LOG").unwrap_or_else(|_| EnvFilter::new(level));
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        tracing_subscriber::fmt()
+        let logs = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(std::io::stderr)
-            .with_ansi(colour)
-            .init();
+            .with_writer(std::io::stderr);
+        match self.log_format {
+            LogFormat::Text => logs.with_ansi(colour).init(),
+            LogFormat::Json => logs.json().init(),
+        }
     }
 }
 

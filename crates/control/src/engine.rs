@@ -243,7 +243,8 @@ impl Engine {
         self.journal.set_retention(planned.retention);
         self.capture.ask(planned.asked);
         self.reactor.swap(planned.plan);
-        self.verdicts.send_replace(Arc::new(planned.verdicts));
+        let before = self.verdicts.send_replace(Arc::new(planned.verdicts));
+        self.verdicts.borrow().log_news(&before);
     }
 
     fn refresh_files(&mut self) -> bool {

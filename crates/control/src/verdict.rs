@@ -17,6 +17,35 @@ pub struct Verdicts {
     pub unreadable: Vec<String>,
 }
 
+impl Verdicts {
+    /// Logs what is wrong now and was not before: what comes from files has no status to show it.
+    pub(crate) fn log_news(&self, before: &Self) {
+        for problem in self
+            .unreadable
+            .iter()
+            .filter(|one| !before.unreadable.contains(one))
+        {
+            tracing::warn!(problem, "a file cannot be used");
+        }
+        for (rule, verdict) in &self.rules {
+            let known = before.rules.get(rule).map(|one| &one.problems);
+            if !verdict.problems.is_empty() && known != Some(&verdict.problems) {
+                tracing::warn!(
+                    rule,
+                    problems = verdict.problems.join("; "),
+                    "a rule cannot be used"
+                );
+            }
+        }
+        for (sink, verdict) in &self.sinks {
+            let known = before.sinks.get(sink).and_then(|one| one.problem.as_ref());
+            if let Some(problem) = verdict.problem.as_ref().filter(|one| known != Some(one)) {
+                tracing::warn!(sink, problem, "a sink cannot be used");
+            }
+        }
+    }
+}
+
 /// What became of a rule.
 #[derive(Clone, Debug, Default)]
 pub struct RuleVerdict {

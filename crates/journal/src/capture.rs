@@ -144,6 +144,11 @@ impl Capture {
         lock(&self.shared.statuses).values().cloned().collect()
     }
 
+    /// The time of day, as entries have it.
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.shared.config.now)()
+    }
+
     /// Follows what is asked for until told to stop.
     pub async fn run(self, shutdown: CancellationToken) {
         let shared = &self.shared;

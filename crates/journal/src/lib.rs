@@ -20,6 +20,7 @@ mod commit;
 mod entry;
 mod journal;
 mod log;
+mod metrics;
 mod read;
 mod record;
 mod recover;

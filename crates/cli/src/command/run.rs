@@ -56,6 +56,9 @@ pub(crate) struct Run {
     /// Address at which other commands ask; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     admin: SocketAddr,
+    /// Address at which /healthz, /readyz and /metrics are served, without access control
+    #[arg(long, value_name = "ADDRESS")]
+    endpoint: Option<SocketAddr>,
     /// How to write the line that says it is ready
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -101,6 +104,7 @@ impl Run {
             allow_file: self.allow_file,
             search_path: std::env::var_os("PATH"),
             env: |name| std::env::var(name).ok(),
+            endpoint: self.endpoint,
             admin: self.admin,
             leader: self
                 .leader_elect

@@ -48,6 +48,9 @@ pub(crate) struct Up {
     /// Let sinks of the control plane write files on this machine; those of files may
     #[arg(long)]
     allow_file: bool,
+    /// Address at which /healthz, /readyz and /metrics are served, without access control
+    #[arg(long, value_name = "ADDRESS")]
+    endpoint: Option<SocketAddr>,
     /// How to write the line that says it is ready
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -97,6 +100,7 @@ impl Up {
             allow_file: self.allow_file,
             search_path: std::env::var_os("PATH"),
             env: |name| std::env::var(name).ok(),
+            endpoint: self.endpoint,
             ..ReactionsConfig::new(journal_dir.to_owned())
         };
         Settings {

@@ -2,6 +2,7 @@
 
 mod capturing;
 mod keeping;
+mod metrics_page;
 mod simulation;
 
 use std::{collections::BTreeMap, sync::Arc};
