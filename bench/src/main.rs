@@ -1,6 +1,7 @@
 //! Puts load on one API server and prints what it measured, as JSON. `cargo xtask bench` runs it on two servers.
 //!
-//! Also measures the watch engine ([`watch`]), the work queue ([`queue`]) and controllers ([`controller`]) beside their peers.
+//! Also measures the watch engine ([`watch`]), the work queue ([`queue`]) and controllers ([`controller`]) beside their
+//! peers, and the journal ([`journal`]).
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -10,6 +11,7 @@
 mod controller;
 mod cpu;
 mod follow;
+mod journal;
 mod load;
 mod queue;
 mod replay;
@@ -55,6 +57,11 @@ enum Which {
     /// Run Skopos' controller, driven by standard input.
     #[command(hide = true)]
     Reconcile(controller::ours::Args),
+    /// Measure the journal and what reacts to it, durable and not.
+    Journal(journal::Args),
+    /// Measure one part of the journal in a process of its own.
+    #[command(hide = true)]
+    JournalPart(journal::part::Args),
     /// Measure the work queue, and client-go's beside it.
     Queue(queue::Args),
     /// Measure the watch engine, and its peers beside it.
@@ -87,6 +94,8 @@ async fn main() -> anyhow::Result<()> {
             let args = args.clone();
             return tokio::task::spawn_blocking(move || queue::run(&args)).await?;
         }
+        Which::Journal(args) => return journal::run(args),
+        Which::JournalPart(args) => return journal::part::run(args).await,
         Which::Watch(args) => return watch::run(args, cli.objects, cli.clients).await,
         Which::Transport(args) => return transport::run(args, cli.objects, cli.clients, cli.watchers).await,
         Which::Controller(args) => return controller::run(args, cli.objects, cli.clients).await,

@@ -1,5 +1,5 @@
 //! `cargo xtask bench`: measures the embedded server, and the real one beside it in the same run.
-//! `cargo xtask bench watch` and `queue` do the same for libraries and their peers: [`peers`].
+//! `cargo xtask bench watch` and `queue` do the same for libraries and their peers, `journal` for the journal: [`peers`].
 
 mod peers;
 

@@ -30,6 +30,11 @@ pub(crate) enum Library {
         #[arg(last = true)]
         more: Vec<String>,
     },
+    /// The journal and what reacts to it, durable and not: throughput, latency, memory, start.
+    Journal {
+        #[arg(last = true)]
+        more: Vec<String>,
+    },
     /// The work queue and client-go's.
     Queue {
         #[arg(last = true)]
@@ -72,6 +77,12 @@ pub(crate) fn run_bench(library: &Library) -> anyhow::Result<()> {
                 bench.arg("--go").arg(program);
             }
             run(&mut bench)
+        }
+        Library::Journal { more } => {
+            let built = build(&["skopos-bench"])?;
+            let mut bench = Command::new(built.join("skopos-bench"));
+            bench.arg("journal").arg("--dir").arg(target_dir()?);
+            run(bench.args(more))
         }
         Library::Queue { more } => {
             let built = build(&["skopos-bench"])?;
