@@ -132,7 +132,8 @@ impl App {
     /// # Errors
     /// See [`RunError`].
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), RunError> {
-        let stop = shutdown.child_token();
+        // Not a child of `shutdown`: that would end the server first, and what reacts would be cut off unsaved.
+        let stop = CancellationToken::new();
         let reacted = {
             let serving = self.server.serve(self.listener, stop.clone());
             let reacting = async {
