@@ -4,7 +4,7 @@ use std::{ffi::OsString, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 use skopos_client::{Api, Client, Patch, Resource, WriteParams};
-use skopos_control::{Admin, AdminServer, BindError, Engine, EngineConfig, EngineError};
+use skopos_control::{AdminServer, BindError, Engine, EngineConfig, EngineError};
 use skopos_controller::{Elector, Health, HealthServer, LeaderConfig, LeaderConfigError};
 use skopos_journal::Phase;
 use skopos_object::GroupVersionKind;
@@ -123,8 +123,7 @@ impl Reactions {
             ..EngineConfig::new(&config.data_dir)
         };
         let engine = Engine::open(client, engine).await?;
-        let admin = Admin::new(engine.journal().clone()).with_capture(engine.capture().clone());
-        let admin = AdminServer::bind(admin, config.admin, &config.data_dir).await?;
+        let admin = AdminServer::bind(engine.admin(), config.admin, &config.data_dir).await?;
         let endpoint = match config.endpoint {
             Some(address) => Some(endpoint(&engine, address).await?),
             None => None,

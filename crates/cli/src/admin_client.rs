@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use skopos_control::{Admin, Door, Question, Reason, Refusal, Resolve};
 use skopos_journal::{Journal, JournalConfig, OpenError};
+use skopos_react::Reactor;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -25,6 +27,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 /// Where the journal is in a data directory.
 const JOURNAL: &str = "journal";
+/// Where the state of deliveries is in a data directory.
+const DELIVERIES: &str = "react.redb";
 
 /// Which data directory is asked.
 #[derive(Debug, Clone, Args)]
@@ -52,6 +56,32 @@ impl DataDir {
         let journal = self.journal()?;
         tracing::info!(data_dir = %self.data_dir.display(), "no process answers; reading the journal itself");
         Ok(AdminClient::Local(Box::new(Admin::new(journal))))
+    }
+
+    /// Finds the process that runs on the data directory: some questions only it can answer.
+    pub(crate) async fn open_running(&self) -> Result<AdminClient, Failure> {
+        let dir = self.data_dir.display();
+        let missing = || {
+            Failure::failed(format!("no process runs on {dir}"))
+                .hint("start `skopos up` or `skopos run` there, or name its directory with --data-dir")
+        };
+        self.running().await?.ok_or_else(missing)
+    }
+
+    /// Finds who answers for the data directory, deliveries included.
+    pub(crate) async fn open_with_deliveries(&self) -> Result<AdminClient, Failure> {
+        let client = self.open().await?;
+        // Opening would begin a new state where there is none.
+        let is_kept = self.data_dir.join(DELIVERIES).exists();
+        let AdminClient::Local(admin) = client else {
+            return Ok(client);
+        };
+        if !is_kept {
+            return Ok(AdminClient::Local(admin));
+        }
+        let log = Arc::new(admin.journal().clone());
+        let reactor = Reactor::open(&self.data_dir, log).map_err(|error| Failure::failed(chain(&error)))?;
+        Ok(AdminClient::Local(Box::new(admin.with_reactor(reactor))))
     }
 
     async fn running(&self) -> Result<Option<AdminClient>, Failure> {

@@ -6,7 +6,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    Apiserver, Apply, Completion, Delete, Demo, Etcd, Get, History, Run, Up, Version, Watch,
+    Apiserver, Apply, Backtest, Check, Completion, Crd, Delete, Demo, Dlq, Etcd, Explain, Get, History, Rbac,
+    Replay, Resume, Run, Top, Up, Version, Watch,
 };
 use crate::failure::{EXIT_CODES, Failure};
 
@@ -45,6 +46,15 @@ enum Command {
     Watch(Watch),
     Delete(Delete),
     History(Box<History>),
+    Explain(Explain),
+    Backtest(Backtest),
+    Replay(Replay),
+    Dlq(Dlq),
+    Top(Top),
+    Resume(Resume),
+    Check(Check),
+    Rbac(Rbac),
+    Crd(Crd),
     Completion(Completion),
     Version(Version),
     #[command(hide = true)]
@@ -64,6 +74,15 @@ impl Cli {
             Command::Watch(command) => command.run().await,
             Command::Delete(command) => command.run().await,
             Command::History(command) => command.run().await,
+            Command::Explain(command) => command.run().await,
+            Command::Backtest(command) => command.run().await,
+            Command::Replay(command) => command.run().await,
+            Command::Dlq(command) => command.run().await,
+            Command::Top(command) => command.run().await,
+            Command::Resume(command) => command.run().await,
+            Command::Check(command) => command.run().await,
+            Command::Rbac(command) => command.run(),
+            Command::Crd(command) => command.run(),
             Command::Completion(command) => command.run(),
             Command::Version(command) => command.run().await,
             Command::Etcd(command) => command.run().await,

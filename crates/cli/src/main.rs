@@ -11,6 +11,7 @@ mod control_plane;
 mod diff_view;
 mod failure;
 mod kind;
+mod lint;
 mod live_source;
 mod manifest;
 mod merge;
@@ -18,6 +19,8 @@ mod mirror;
 mod moment;
 mod names;
 mod output;
+mod rbac;
+mod rule_files;
 mod signal;
 mod terminal;
 

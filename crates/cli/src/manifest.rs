@@ -52,7 +52,7 @@ pub(crate) fn read(inputs: &[PathBuf], recursive: bool) -> Vec<Result<Manifest, 
 }
 
 /// The files that an input stands for, in order.
-fn files(input: &Path, recursive: bool) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn files(input: &Path, recursive: bool) -> Result<Vec<PathBuf>, Failure> {
     if !input.is_dir() {
         return Ok(vec![input.to_owned()]);
     }

@@ -14,18 +14,38 @@ mod changes;
 mod holes;
 mod object_at;
 
+mod rules;
+
+mod backtest;
+mod explain;
+
+mod letters;
+mod replays;
+mod status;
+
+use std::sync::Arc;
+
 use skopos_journal::{Capture, Journal};
+use skopos_react::Reactor;
 
 pub use self::{
+    backtest::{Backtest, BacktestReport, PayloadView},
     change::{ChangeView, FieldDiff, Observation, Part},
     changes::{ChangePage, Changes, Damaged, ShowChange},
     door::{ADMIN_FILE, Door, DoorError},
+    explain::{Explain, Explained, ExplanationView, StepView},
     holes::{HoleView, HoleViews, Holes},
+    letters::{
+        DeadLetters, LetterPage, LetterView, ShowLetter, TakeLetters, Taken, Then, WhichLetters, WholeLetter,
+    },
     object_at::{ObjectAt, ObjectState, Presence, Uncertain},
     question::Question,
     refusal::{Reason, Refusal},
+    replays::{CancelReplay, Done, Place, ResumeRule, StartReplay, StartedReplay},
     resource::{CollectionView, CollectionViews, Collections, Resolve, Resolved},
+    rules::{GivenRule, RuleProvider, is_definition_of, schema},
     serve::{AdminServer, BindError},
+    status::{CaptureView, JournalView, ReplayView, RouteView, RuleView, SinkView, Status, StatusView},
 };
 
 /// Answers questions about changes, rules and deliveries. Cheap to clone.
@@ -33,6 +53,8 @@ pub use self::{
 pub struct Admin {
     journal: Journal,
     capture: Option<Capture>,
+    rules: Option<Arc<dyn RuleProvider>>,
+    reactor: Option<Reactor>,
 }
 
 impl Admin {
@@ -41,6 +63,8 @@ impl Admin {
         Self {
             journal,
             capture: None,
+            rules: None,
+            reactor: None,
         }
     }
 
@@ -48,6 +72,20 @@ impl Admin {
     #[must_use]
     pub fn with_capture(mut self, capture: Capture) -> Self {
         self.capture = Some(capture);
+        self
+    }
+
+    /// Knows the rules in force.
+    #[must_use]
+    pub fn with_rules(mut self, rules: Arc<dyn RuleProvider>) -> Self {
+        self.rules = Some(rules);
+        self
+    }
+
+    /// Tells also of deliveries, and does with them what is asked.
+    #[must_use]
+    pub fn with_reactor(mut self, reactor: Reactor) -> Self {
+        self.reactor = Some(reactor);
         self
     }
 

@@ -18,7 +18,7 @@ use tokio::{sync::watch, task::JoinSet, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Kinds, Verdicts,
+    Admin, Kinds, Verdicts,
     kinds::{Files, given},
     planner::{Planned, Planner, Surroundings},
     status,
@@ -157,6 +157,14 @@ impl Engine {
     /// What captures.
     pub fn capture(&self) -> &Capture {
         &self.capture
+    }
+
+    /// Answers questions about all of it.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.journal.clone())
+            .with_capture(self.capture.clone())
+            .with_reactor(self.reactor.clone())
+            .with_rules(Arc::new(self.verdicts()))
     }
 
     /// What became of what was asked for.

@@ -16,10 +16,14 @@ mod verdict;
 
 pub use crate::{
     admin::{
-        ADMIN_FILE, Admin, AdminServer, BindError, ChangePage, ChangeView, Changes, CollectionView,
-        CollectionViews, Collections, Damaged, Door, DoorError, FieldDiff, HoleView, HoleViews, Holes,
-        ObjectAt, ObjectState, Observation, Part, Presence, Question, Reason, Refusal, Resolve, Resolved,
-        ShowChange, Uncertain,
+        ADMIN_FILE, Admin, AdminServer, Backtest, BacktestReport, BindError, CancelReplay, CaptureView,
+        ChangePage, ChangeView, Changes, CollectionView, CollectionViews, Collections, Damaged, DeadLetters,
+        Done, Door, DoorError, Explain, Explained, ExplanationView, FieldDiff, GivenRule, HoleView,
+        HoleViews, Holes, JournalView, LetterPage, LetterView, ObjectAt, ObjectState, Observation, Part,
+        PayloadView, Place, Presence, Question, Reason, Refusal, ReplayView, Resolve, Resolved, ResumeRule,
+        RouteView, RuleProvider, RuleView, ShowChange, ShowLetter, SinkView, StartReplay, StartedReplay,
+        Status, StatusView, StepView, TakeLetters, Taken, Then, Uncertain, WhichLetters, WholeLetter,
+        is_definition_of, schema,
     },
     engine::{Engine, EngineConfig, EngineError},
     kinds::{Given, Kinds},

@@ -207,6 +207,7 @@ impl Planner {
         if let Some(good) = self.rules.get(name) {
             verdict.in_force = Some(good.generation);
             verdict.compiled = Some(good.compiled.clone());
+            verdict.existing = good.spec.existing;
             let rule = planned_rule(given, good, &self.sinks);
             let missing = rule
                 .actions

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use skopos_api::Existing;
 use skopos_react::rule::CompiledRule;
 
 /// What became of everything that was asked for, at one moment.
@@ -63,6 +64,8 @@ pub struct RuleVerdict {
     pub not_served: Option<String>,
     /// The rule that is in force.
     pub compiled: Option<Arc<CompiledRule>>,
+    /// What it says of objects that were there before it.
+    pub existing: Existing,
 }
 
 /// What became of a sink.

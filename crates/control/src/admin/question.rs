@@ -3,7 +3,10 @@
 use futures_core::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Admin, Changes, Collections, Holes, ObjectAt, Refusal, Resolve, ShowChange};
+use super::{
+    Admin, Backtest, CancelReplay, Changes, Collections, DeadLetters, Explain, Holes, ObjectAt, Refusal,
+    Resolve, ResumeRule, ShowChange, ShowLetter, StartReplay, Status, TakeLetters,
+};
 
 /// Something that can be asked, in process or over HTTP.
 pub trait Question: Serialize + DeserializeOwned + Send + Sync {
@@ -26,6 +29,15 @@ const QUESTIONS: &[(&str, Answerer)] = &[
     (Collections::NAME, answer::<Collections>),
     (Holes::NAME, answer::<Holes>),
     (Resolve::NAME, answer::<Resolve>),
+    (Backtest::NAME, answer::<Backtest>),
+    (Explain::NAME, answer::<Explain>),
+    (DeadLetters::NAME, answer::<DeadLetters>),
+    (ShowLetter::NAME, answer::<ShowLetter>),
+    (TakeLetters::NAME, answer::<TakeLetters>),
+    (StartReplay::NAME, answer::<StartReplay>),
+    (CancelReplay::NAME, answer::<CancelReplay>),
+    (ResumeRule::NAME, answer::<ResumeRule>),
+    (Status::NAME, answer::<Status>),
     (ObjectAt::NAME, answer::<ObjectAt>),
 ];
 

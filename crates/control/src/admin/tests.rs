@@ -1,6 +1,7 @@
 //! Questions about a journal in a directory, filled by a capture.
 
 mod asking;
+mod rules;
 mod serving;
 mod stage;
 

@@ -1,0 +1,335 @@
+//! The rights that rules, sinks and records need, and no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use skopos_api::{KubernetesVerb, Loaded, Resource, Rule, Sink};
+
+use crate::rule_files::{RuleFiles, name};
+
+/// Who is given the rights.
+#[derive(Debug, Clone)]
+pub(crate) struct Who {
+    /// The name of the service account, and of all roles.
+    pub(crate) name: String,
+    /// Where Skopos runs.
+    pub(crate) namespace: String,
+}
+
+/// Rights in the whole cluster or in one namespace: verbs by group, resource and names.
+#[derive(Debug, Default)]
+struct Rights(BTreeMap<(String, String, Vec<String>), BTreeSet<String>>);
+
+/// Manifests, and what could not be told.
+#[derive(Debug, Default)]
+pub(crate) struct Manifests {
+    pub(crate) objects: Vec<Value>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What is needed, by whom and where. The namespace is empty for the whole cluster.
+#[derive(Debug, Default)]
+struct Needs {
+    rights: BTreeMap<(Subject, String), Rights>,
+    warnings: Vec<String>,
+}
+
+/// A service account: Skopos' own, or one that it acts as.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Skopos,
+    Account { namespace: String, name: String },
+}
+
+const READ: &[&str] = &["get", "list", "watch"];
+
+/// The manifests for what files hold.
+pub(crate) fn manifests(files: &RuleFiles, who: &Who) -> Manifests {
+    let mut needs = Needs::default();
+    own(&mut needs, who);
+    for loaded in &files.ours {
+        match &loaded.resource {
+            Resource::Rule(rule) => of_rule(files, loaded, rule, &mut needs),
+            Resource::Sink(sink) => of_sink(loaded, sink, &mut needs),
+            Resource::Record(record) => {
+                for scope in &record.spec.watch {
+                    let plural = needs.plural(files, &scope.group, &scope.kind);
+                    needs.add(&Subject::Skopos, "", &scope.group, &plural, &[], READ);
+                }
+            }
+            Resource::RuleTest(_) => {}
+        }
+    }
+    needs.manifests(who)
+}
+
+/// What Skopos needs for itself: its kinds and their status, definitions, events, and its lease.
+fn own(needs: &mut Needs, who: &Who) {
+    let group = skopos_api::GROUP;
+    let skopos = &Subject::Skopos;
+    for plural in ["rules", "sinks", "records"] {
+        needs.add(skopos, "", group, plural, &[], READ);
+        let status = format!("{plural}/status");
+        needs.add(skopos, "", group, &status, &[], &["get", "patch", "update"]);
+    }
+    needs.add(
+        skopos,
+        "",
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        &[],
+        READ,
+    );
+    needs.add(
+        skopos,
+        "",
+        "events.k8s.io",
+        "events",
+        &[],
+        &["create", "patch", "update"],
+    );
+    let lease = &["create", "get", "list", "patch", "update", "watch"];
+    needs.add(
+        skopos,
+        &who.namespace,
+        "coordination.k8s.io",
+        "leases",
+        &[],
+        lease,
+    );
+}
+
+fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, needs: &mut Needs) {
+    let (_, namespace, own) = name(&loaded.resource);
+    let watch = &rule.spec.watch;
+    let plural = needs.plural(files, &watch.group, &watch.kind);
+    needs.add(&Subject::Skopos, "", &watch.group, &plural, &[], READ);
+    let subject = match &rule.spec.service_account_name {
+        Some(account) => {
+            let names = &[account.as_str()];
+            needs.add(
+                &Subject::Skopos,
+                &namespace,
+                "",
+                "serviceaccounts",
+                names,
+                &["impersonate"],
+            );
+            let (namespace, name) = (namespace.clone(), account.clone());
+            Subject::Account { namespace, name }
+        }
+        None => Subject::Skopos,
+    };
+    for action in &rule.spec.actions {
+        if let Some(verb) = writes(files, &namespace, &action.sink) {
+            match action.template.as_ref().and_then(written) {
+                Some((group, kind, place)) => {
+                    let plural = needs.plural(files, &group, &kind);
+                    let place = place.unwrap_or_else(|| namespace.clone());
+                    needs.add(&subject, &place, &group, &plural, &[], verbs(verb));
+                }
+                None => needs.warnings.push(format!(
+                    "Rule {namespace}/{own}: what sink {:?} writes is not known before it runs; add its rights by hand",
+                    action.sink
+                )),
+            }
+        }
+    }
+}
+
+/// What a sink of the kind `kubernetes` does, if it is one.
+fn writes(files: &RuleFiles, namespace: &str, sink: &str) -> Option<KubernetesVerb> {
+    let wanted = ("Sink", namespace.to_owned(), sink.to_owned());
+    let found = files
+        .ours
+        .iter()
+        .find(|loaded| name(&loaded.resource) == wanted)?;
+    match &found.resource {
+        Resource::Sink(sink) => sink.spec.kubernetes.as_ref().map(|action| action.verb),
+        _ => None,
+    }
+}
+
+fn verbs(verb: KubernetesVerb) -> &'static [&'static str] {
+    match verb {
+        // Server-side apply is a patch, and a creation where there is nothing yet.
+        KubernetesVerb::Apply => &["create", "patch"],
+        KubernetesVerb::Create => &["create"],
+        KubernetesVerb::Patch => &["patch"],
+        KubernetesVerb::Delete => &["delete"],
+    }
+}
+
+/// Group, kind and namespace of what a template makes, if they are plain. An empty namespace is the whole cluster.
+fn written(template: &Value) -> Option<(String, String, Option<String>)> {
+    let plain = |value: &Value| {
+        value
+            .as_str()
+            .filter(|text| !text.contains("${"))
+            .map(str::to_owned)
+    };
+    let api_version = plain(template.get("apiVersion")?)?;
+    let group = api_version
+        .split_once('/')
+        .map_or("", |(group, _)| group)
+        .to_owned();
+    let kind = plain(template.get("kind")?)?;
+    // Not known before it runs: anywhere.
+    let namespace = template.pointer("/metadata/namespace");
+    let namespace = namespace.map(|value| plain(value).unwrap_or_default());
+    Some((group, kind, namespace))
+}
+
+fn of_sink(loaded: &Loaded, sink: &Sink, needs: &mut Needs) {
+    let (_, namespace, _) = name(&loaded.resource);
+    let mut secrets = BTreeSet::new();
+    collect(&json!(sink.spec), &mut secrets);
+    for secret in secrets {
+        needs.add(
+            &Subject::Skopos,
+            &namespace,
+            "",
+            "secrets",
+            &[secret.as_str()],
+            &["get"],
+        );
+    }
+}
+
+/// The names of all Secrets that a specification names, wherever in it.
+fn collect(value: &Value, secrets: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                match (
+                    field.as_str(),
+                    value.get("name").and_then(Value::as_str),
+                    value.get("key"),
+                ) {
+                    ("secret", Some(name), Some(_)) => {
+                        secrets.insert(name.to_owned());
+                    }
+                    _ => collect(value, secrets),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, secrets)),
+        _ => {}
+    }
+}
+
+impl Needs {
+    fn add(
+        &mut self,
+        subject: &Subject,
+        place: &str,
+        group: &str,
+        resource: &str,
+        names: &[&str],
+        verbs: &[&str],
+    ) {
+        let rights = self
+            .rights
+            .entry((subject.clone(), place.to_owned()))
+            .or_default();
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let key = (group.to_owned(), resource.to_owned(), names);
+        let known = rights.0.entry(key).or_default();
+        known.extend(verbs.iter().map(|verb| (*verb).to_owned()));
+    }
+
+    /// The plural of a kind: from a definition in the files, of a built-in kind, or guessed.
+    fn plural(&mut self, files: &RuleFiles, group: &str, kind: &str) -> String {
+        let definitions = files.definitions.iter().map(|one| &one.object);
+        let defined = definitions
+            .into_iter()
+            .find(|one| skopos_control::is_definition_of(one, group, kind));
+        if let Some(plural) = defined.and_then(|one| one["spec"]["names"]["plural"].as_str()) {
+            return plural.to_owned();
+        }
+        let is_meant = |one: &&skopos_builtin::Kind| {
+            let names = [one.kind, one.plural, one.singular];
+            one.group == group && (names.contains(&kind) || one.short_names.contains(&kind))
+        };
+        if let Some(known) = skopos_builtin::kinds().iter().find(is_meant) {
+            return known.plural.to_owned();
+        }
+        let guess = guess(kind);
+        let text = format!(
+            "the plural of {kind} in group {group:?} is not known here and taken to be {guess:?}; give its definition with -f to be sure"
+        );
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+        guess
+    }
+
+    fn manifests(self, who: &Who) -> Manifests {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": who.name, "namespace": who.namespace}});
+        let mut objects = vec![account];
+        for ((subject, place), rights) in &self.rights {
+            let (namespace, name) = match subject {
+                Subject::Skopos => (&who.namespace, &who.name),
+                Subject::Account { namespace, name } => (namespace, name),
+            };
+            objects.extend(role(&role_name(who, subject), place, rights, namespace, name));
+        }
+        Manifests {
+            objects,
+            warnings: self.warnings,
+        }
+    }
+}
+
+fn role_name(who: &Who, subject: &Subject) -> String {
+    match subject {
+        Subject::Skopos => who.name.clone(),
+        Subject::Account { namespace, name } => format!("{}:{namespace}:{name}", who.name),
+    }
+}
+
+/// A role and who has it.
+fn role(name: &str, place: &str, rights: &Rights, account_namespace: &str, account: &str) -> [Value; 2] {
+    let prefix = if place.is_empty() { "Cluster" } else { "" };
+    let mut metadata = json!({"name": name});
+    if !place.is_empty() {
+        metadata["namespace"] = place.into();
+    }
+    let api = "rbac.authorization.k8s.io";
+    let role = format!("{prefix}Role");
+    [
+        json!({"apiVersion": format!("{api}/v1"), "kind": role, "metadata": metadata, "rules": rules(rights)}),
+        json!({"apiVersion": format!("{api}/v1"), "kind": format!("{prefix}RoleBinding"), "metadata": metadata,
+            "roleRef": {"apiGroup": api, "kind": role, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}]}),
+    ]
+}
+
+/// One rule per group, names and verbs.
+fn rules(rights: &Rights) -> Vec<Value> {
+    let mut grouped: BTreeMap<_, Vec<&String>> = BTreeMap::new();
+    for ((group, resource, names), verbs) in &rights.0 {
+        grouped.entry((group, names, verbs)).or_default().push(resource);
+    }
+    let rules = grouped.into_iter().map(|((group, names, verbs), resources)| {
+        let mut rule = json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+        if !names.is_empty() {
+            rule["resourceNames"] = json!(names);
+        }
+        rule
+    });
+    rules.collect()
+}
+
+/// The plural as most definitions have it.
+fn guess(kind: &str) -> String {
+    let lower = kind.to_lowercase();
+    match lower.as_str() {
+        word if word.ends_with('s') || word.ends_with('x') || word.ends_with("ch") => format!("{word}es"),
+        word if word.ends_with('y') && !word.ends_with("ay") && !word.ends_with("ey") => {
+            format!("{}ies", &word[..word.len() - 1])
+        }
+        word => format!("{word}s"),
+    }
+}

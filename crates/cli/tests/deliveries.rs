@@ -1,0 +1,234 @@
+//! `skopos top`, `dlq`, `replay`, `resume` and `explain` against a running `skopos up`.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    dead_code,
+    reason = "not every test uses everything that is there to start servers"
+)]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Done, Running, examples, run, run_with, up};
+
+/// A receiver that answers with a status of the test's choice.
+struct Hook {
+    address: String,
+    status: Arc<AtomicU16>,
+}
+
+impl Hook {
+    fn start(status: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let status = Arc::new(AtomicU16::new(status));
+        let answer = status.clone();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut request = [0; 65536];
+                while stream.read(&mut request).is_ok_and(|n| n > 0) {
+                    let code = answer.load(Ordering::SeqCst);
+                    let response = format!("HTTP/1.1 {code} X\r\nContent-Length: 0\r\n\r\n");
+                    if stream.write_all(response.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        Self { address, status }
+    }
+}
+
+fn rules(hook: &str) -> String {
+    format!(
+        "\
+apiVersion: skopos.dev/v1alpha1
+kind: Rule
+metadata: {{name: all, namespace: ops}}
+spec:
+  watch: {{group: myapps.example.com, kind: Application}}
+  do:
+  - {{sink: hook, template: '${{object.metadata.name}}'}}
+  - {{sink: log, payload: ref}}
+---
+apiVersion: skopos.dev/v1alpha1
+kind: Sink
+metadata: {{name: hook, namespace: ops}}
+spec: {{webhook: {{url: 'http://{hook}/'}}}}
+---
+apiVersion: skopos.dev/v1alpha1
+kind: Sink
+metadata: {{name: log, namespace: ops}}
+spec: {{file: {{path: log.jsonl}}}}
+"
+    )
+}
+
+fn start(dir: &Path, hook: &Hook) -> Running {
+    std::fs::write(dir.join("rules.yaml"), rules(&hook.address)).unwrap();
+    let (server, _) = up(dir, &["--listen", "127.0.0.1:0", "-f", "rules.yaml"]);
+    let definition = examples().join("application-crd.yaml");
+    run(dir, &["apply", "-f", definition.to_str().unwrap()]).ok();
+    server
+}
+
+fn apply(dir: &Path, name: &str, replicas: u32) {
+    let text = format!(
+        "apiVersion: myapps.example.com/v1\nkind: Application\nmetadata: {{name: {name}}}\nspec: {{image: nginx, replicas: {replicas}}}\n"
+    );
+    run_with(dir, &["apply", "-f", "-"], &text).ok();
+}
+
+/// Looks at the status until something is so.
+#[track_caller]
+fn until(dir: &Path, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let start = Instant::now();
+    loop {
+        let done = run(dir, &["top", "--once", "-o", "json"]);
+        let status: Value = serde_json::from_str(&done.out).unwrap_or_default();
+        if is_so(&status) {
+            return status;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "not {what}: {status}");
+    }
+}
+
+#[track_caller]
+fn fails(done: &Done, code: i32, parts: &[&str]) {
+    assert_eq!(done.code, code, "{done:?}");
+    for part in parts {
+        assert!(done.err.contains(part), "{part} missing in {}", done.err);
+    }
+}
+
+fn lines(dir: &Path) -> usize {
+    std::fs::read_to_string(dir.join("log.jsonl")).map_or(0, |text| text.lines().count())
+}
+
+#[test]
+fn what_was_given_up_is_listed_shown_redriven_and_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let hook = Hook::start(400);
+    let mut server = start(dir.path(), &hook);
+    until(dir.path(), "watching", |status| {
+        status["captures"][0]["phase"] == "watching"
+    });
+    apply(dir.path(), "web", 1);
+    apply(dir.path(), "db", 1);
+    until(dir.path(), "given up", |status| {
+        status["sinks"][0]["dead"] == 2 && status["sinks"][1]["delivered"] == 2
+    });
+
+    let top = run(dir.path(), &["top", "--once"]).ok();
+    for part in [
+        "applications.myapps.example.com",
+        "watching",
+        "RULE",
+        "ops/all",
+        "SINK",
+        "ops/hook",
+        "ops/log",
+    ] {
+        assert!(top.contains(part), "{part} missing in {top}");
+    }
+    let list = run(dir.path(), &["dlq", "list"]).ok();
+    assert!(
+        list.starts_with("ID ") && list.lines().count() == 3 && list.contains("400"),
+        "{list}"
+    );
+    let letters = run(dir.path(), &["dlq", "list", "--rule", "ops/all", "-o", "json"]).ok();
+    let letter: Value = serde_json::from_str(letters.lines().next().unwrap()).unwrap();
+    let id = letter["id"].as_str().unwrap();
+    let shown = run(dir.path(), &["dlq", "show", id]).ok();
+    assert!(shown.contains("would be sent:\n    web\n"), "{shown}");
+    fails(
+        &run(dir.path(), &["dlq", "show", "9-9"]),
+        1,
+        &["no dead letter", "dlq list"],
+    );
+    fails(&run(dir.path(), &["dlq", "drop"]), 2, &["<ID>"]);
+
+    hook.status.store(200, Ordering::SeqCst);
+    assert_eq!(
+        run(dir.path(), &["dlq", "redrive", id]).ok(),
+        "1 dead letter redriven\n"
+    );
+    until(dir.path(), "redriven", |status| {
+        status["sinks"][0]["delivered"] == 1
+    });
+    server.signal("TERM");
+    assert_eq!(server.wait(), 0);
+    // Nobody runs: the same from the data directory.
+    assert_eq!(run(dir.path(), &["dlq", "list"]).ok().lines().count(), 2);
+    assert_eq!(
+        run(dir.path(), &["dlq", "drop", "--all", "-o", "json"]).ok(),
+        "{\"dropped\":1}\n"
+    );
+    assert!(run(dir.path(), &["dlq", "list"]).err.contains("No dead letters"));
+    fails(
+        &run(dir.path(), &["replay", "all", "--from", "1h"]),
+        1,
+        &["no process runs", "skopos up"],
+    );
+    fails(&run(dir.path(), &["resume", "all"]), 1, &["no process runs"]);
+}
+
+#[test]
+fn a_range_is_replayed_and_a_change_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let hook = Hook::start(200);
+    let _server = start(dir.path(), &hook);
+    until(dir.path(), "watching", |status| {
+        status["captures"][0]["phase"] == "watching"
+    });
+    for replicas in 1..4 {
+        apply(dir.path(), "web", replicas);
+    }
+    until(dir.path(), "delivered", |status| {
+        status["sinks"][1]["delivered"] == 3
+    });
+    assert_eq!(lines(dir.path()), 3);
+    let dry = run(
+        dir.path(),
+        &["replay", "ops/all", "--from", "1", "--to", "2", "--dry-run"],
+    )
+    .ok();
+    assert!(dry.contains("done: 2 of 2 changes, 2 match (dry run"), "{dry}");
+    let sent = run(dir.path(), &["replay", "all", "--from", "1h", "--sink", "log"]).ok();
+    assert!(
+        sent.contains("done: 3 of 3 changes, 3 matched, 6 delivered"),
+        "{sent}"
+    );
+    // Both actions of the rule go to that sink.
+    assert_eq!(lines(dir.path()), 9);
+    fails(
+        &run(dir.path(), &["replay", "nobody", "--from", "1"]),
+        1,
+        &["there is no rule \"nobody\""],
+    );
+    fails(
+        &run(dir.path(), &["replay", "all", "--from", "99"]),
+        2,
+        &["no change in that range"],
+    );
+    fails(&run(dir.path(), &["replay", "all", "--from", "soon"]), 2, &["7d"]);
+    let why = run(dir.path(), &["explain", "2"]).ok();
+    assert!(why.contains("ops/all matches"), "{why}");
+    let rule = run(dir.path(), &["explain", "ops/all", "-o", "json"]).ok();
+    let rule: Value = serde_json::from_str(&rule).unwrap();
+    assert_eq!(rule["explanations"].as_array().unwrap().len(), 3, "{rule}");
+    fails(
+        &run(dir.path(), &["explain", "nobody"]),
+        1,
+        &["nobody", "ops/all"],
+    );
+    let table = run(dir.path(), &["history", "applications", "web"]).ok();
+    assert_eq!(table.lines().count(), 4, "{table}");
+}

@@ -1,0 +1,284 @@
+//! `skopos check`, `rbac`, `crd`, `backtest` and `explain` on files and journals that tests write.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    dead_code,
+    reason = "not every test uses everything that is there to start servers"
+)]
+
+#[path = "support/journal.rs"]
+mod journal;
+mod support;
+
+use std::path::Path;
+
+use journal::{Step, record};
+use serde_json::Value;
+use support::{Done, examples, run, run_with};
+
+const RULES: &str = "\
+apiVersion: skopos.dev/v1alpha1
+kind: Rule
+metadata: {name: scaled, namespace: ops}
+spec:
+  watch: {group: myapps.example.com, kind: Application, events: [updated]}
+  fields: {include: [spec.replicas]}
+  when: object.spec.replicas > 2
+  serviceAccountName: writer
+  do:
+  - {sink: hook, template: '${object.metadata.name} has ${string(object.spec.replicas)}'}
+  - sink: jobs
+    template: {apiVersion: batch/v1, kind: Job, metadata: {generateName: x-}}
+---
+apiVersion: skopos.dev/v1alpha1
+kind: Sink
+metadata: {name: hook, namespace: ops}
+spec: {webhook: {url: 'https://example.com/hook', hmac: {secret: {secret: {name: hook-key, key: k}}}}}
+---
+apiVersion: skopos.dev/v1alpha1
+kind: Sink
+metadata: {name: jobs, namespace: ops}
+spec: {kubernetes: {verb: create}}
+---
+apiVersion: skopos.dev/v1alpha1
+kind: Record
+metadata: {name: keep, namespace: ops}
+spec: {watch: [{kind: ConfigMap}], redact: [data.password]}
+---
+apiVersion: skopos.dev/v1alpha1
+kind: RuleTest
+metadata: {name: scaled, namespace: ops}
+spec:
+  rule: scaled
+  cases:
+  - name: more
+    before: {metadata: {name: web}, spec: {replicas: 1}}
+    after: {metadata: {name: web}, spec: {replicas: 3}}
+    expect: {matches: true, payload: web has 3}
+  - name: fewer
+    before: {metadata: {name: web}, spec: {replicas: 3}}
+    after: {metadata: {name: web}, spec: {replicas: 1}}
+    expect: {matches: false}
+";
+
+fn write(dir: &Path, name: &str, text: &str) {
+    std::fs::write(dir.join(name), text).unwrap();
+}
+
+fn definition() -> String {
+    examples()
+        .join("application-crd.yaml")
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[track_caller]
+fn fails(done: &Done, code: i32, parts: &[&str]) {
+    assert_eq!(done.code, code, "{done:?}");
+    for part in parts {
+        assert!(
+            done.err.contains(part) || done.out.contains(part),
+            "{part} missing in {done:?}"
+        );
+    }
+}
+
+#[test]
+fn check_passes_what_is_right() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "rules.yaml", RULES);
+    let out = run(dir.path(), &["check", "-f", "rules.yaml", &definition()]).ok();
+    assert_eq!(
+        out,
+        "6 objects in 2 files: 0 problems, 0 warnings; 2 of 2 test cases passed\n"
+    );
+    let json = run(dir.path(), &["check", "-f", "rules.yaml", "-o", "json"]).ok();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["testsPassed"], &json["problems"]),
+        (&2.into(), &Value::Array(vec![]))
+    );
+}
+
+#[test]
+fn check_finds_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let application = "---\napiVersion: myapps.example.com/v1\nkind: Application\nmetadata: {name: a}\nspec: {replicas: many, colour: red}\n";
+    let wrong = RULES
+        .replace("object.spec.replicas > 2", "object.spec.replica > 2")
+        .replace("https://example.com/hook", "nowhere")
+        .replace("data.password", "metadata.name");
+    write(dir.path(), "wrong.yaml", &format!("{wrong}{application}"));
+    let done = run(dir.path(), &["check", "-f", "wrong.yaml", &definition()]);
+    fails(
+        &done,
+        1,
+        &[
+            "wrong.yaml:1: Rule ops/scaled: spec.when",
+            "replica",
+            "Sink ops/hook",
+            "Record ops/keep: spec.redact[0]",
+            "Application a: spec.colour: unknown field",
+            "Application a: spec.replicas",
+            "0 of 2 test cases passed",
+        ],
+    );
+    write(dir.path(), "test.yaml", &RULES.replace("web has 3", "web has 4"));
+    fails(
+        &run(dir.path(), &["check", "-f", "test.yaml"]),
+        1,
+        &["case \"more\"", "web has 4", "1 of 2 test cases"],
+    );
+    write(dir.path(), "twice.yaml", &format!("{RULES}---\n{RULES}"));
+    fails(
+        &run(dir.path(), &["check", "-f", "twice.yaml"]),
+        1,
+        &["is there twice"],
+    );
+    write(dir.path(), "broken.yaml", "a: b: c\n");
+    fails(
+        &run(dir.path(), &["check", "-f", "broken.yaml"]),
+        1,
+        &["broken.yaml:1"],
+    );
+    fails(
+        &run(dir.path(), &["check", "-f", "nothing.yaml"]),
+        1,
+        &["nothing.yaml"],
+    );
+    fails(&run(dir.path(), &["check"]), 2, &["--filename"]);
+    let lone = run_with(
+        dir.path(),
+        &["check", "-f", "-"],
+        RULES.split("---").next().unwrap(),
+    );
+    assert!(
+        lone.out.contains("warning") && lone.out.contains("the sink \"hook\" is not in these files"),
+        "{lone:?}"
+    );
+    assert_eq!(lone.code, 0);
+}
+
+#[test]
+fn rbac_gives_what_is_needed_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "rules.yaml", RULES);
+    let out = run(dir.path(), &["rbac", "-f", "rules.yaml", &definition()]).ok();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/rbac.yaml");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&golden, &out).unwrap();
+    }
+    assert_eq!(
+        out,
+        std::fs::read_to_string(&golden).unwrap(),
+        "run with UPDATE=1"
+    );
+    let guessed = run(dir.path(), &["rbac", "-f", "rules.yaml"]);
+    assert!(
+        guessed.err.contains("applications") && guessed.code == 0,
+        "{guessed:?}"
+    );
+    write(dir.path(), "broken.yaml", "kind: [");
+    fails(
+        &run(dir.path(), &["rbac", "-f", "broken.yaml"]),
+        1,
+        &["broken.yaml"],
+    );
+}
+
+#[test]
+fn crd_prints_our_definitions() {
+    let dir = tempfile::tempdir().unwrap();
+    let yaml = run(dir.path(), &["crd"]).ok();
+    for name in ["rules.skopos.dev", "sinks.skopos.dev", "records.skopos.dev"] {
+        assert!(yaml.contains(&format!("name: {name}\n")), "{name}");
+    }
+    let json: Value = serde_json::from_str(&run(dir.path(), &["crd", "-o", "json"]).ok()).unwrap();
+    assert_eq!(json["items"].as_array().unwrap().len(), 3);
+    write(dir.path(), "crds.yaml", &yaml);
+    run(dir.path(), &["check", "-f", "crds.yaml"]).ok();
+}
+
+#[test]
+fn backtest_and_explain_say_what_a_rule_makes_of_the_past() {
+    let dir = tempfile::tempdir().unwrap();
+    record(
+        &dir.path().join(".skopos"),
+        &[
+            Step::Put(10, "default/web", "{image: nginx, replicas: 1}"),
+            Step::Put(20, "default/web", "{image: nginx, replicas: 3}"),
+            Step::Put(30, "default/web", "{image: nginx, replicas: 2}"),
+        ],
+    );
+    let rule = RULES
+        .split("---")
+        .next()
+        .unwrap()
+        .replace("  serviceAccountName: writer\n", "");
+    write(dir.path(), "rule.yaml", &rule);
+    let since = ["--since", "2026-01-01", "--payloads", "1"];
+    let backtest = [&["backtest", "-f", "rule.yaml"], &since[..]].concat();
+    let out = run(dir.path(), &backtest).ok();
+    assert_eq!(
+        out,
+        "\
+ops/scaled would have matched 1 of 3 changes, of 1 objects
+  changes     2026-01-01T00:00:10Z to 2026-01-01T00:00:30Z
+  deliveries  1 to hook
+  deliveries  1 to jobs
+  at most     1 in the minute of 2026-01-01T00:00:00Z
+2026-01-01T00:00:20Z  updated  default/web -> hook  (change 2)
+    web has 3
+"
+    );
+    let json: Value =
+        serde_json::from_str(&run(dir.path(), &[&backtest[..], &["-o", "json"]].concat()).ok()).unwrap();
+    assert_eq!(json["matched"], 1);
+    let why = run(dir.path(), &["explain", "3", "-f", "rule.yaml"]).ok();
+    assert!(
+        why.contains("ops/scaled does not match") && why.contains("NO  when"),
+        "{why}"
+    );
+    let recent = run(dir.path(), &["explain", "-f", "rule.yaml"]).ok();
+    assert!(recent.contains("ops/scaled matches change 2"), "{recent}");
+    fails(
+        &run(dir.path(), &["explain", "99", "-f", "rule.yaml"]),
+        1,
+        &["no change \"99\"", "1 to 3"],
+    );
+    fails(
+        &run(dir.path(), &["explain", "2"]),
+        1,
+        &["no rules are in force", "-f"],
+    );
+    fails(&run(dir.path(), &["explain"]), 2, &["CHANGE|RULE"]);
+    fails(
+        &run(dir.path(), &["explain", "what", "-f", "rule.yaml"]),
+        2,
+        &["neither the number"],
+    );
+    write(
+        dir.path(),
+        "bad.yaml",
+        &rule.replace("object.spec.replicas > 2", "object.spec.replicas >"),
+    );
+    fails(
+        &run(dir.path(), &["backtest", "-f", "bad.yaml"]),
+        1,
+        &["spec.when"],
+    );
+    fails(
+        &run(
+            dir.path(),
+            &["backtest", "-f", "rule.yaml", "--data-dir", "elsewhere"],
+        ),
+        1,
+        &["no journal in elsewhere"],
+    );
+    fails(
+        &run(dir.path(), &["backtest", "-f", "gone.yaml"]),
+        1,
+        &["gone.yaml"],
+    );
+}
