@@ -33,6 +33,8 @@ pub struct ReactionsConfig {
     pub env: fn(&str) -> Option<String>,
     /// Where questions of other commands are answered; port 0 takes a free one.
     pub admin: SocketAddr,
+    /// Where other commands look up that address (default: the data directory).
+    pub admin_dir: PathBuf,
     /// Where `/healthz`, `/readyz` and `/metrics` are served (default: nowhere).
     pub endpoint: Option<SocketAddr>,
     /// Take turns with other replicas: only the one that holds this lease works.
@@ -44,6 +46,7 @@ impl ReactionsConfig {
     #[must_use]
     pub fn new(data_dir: PathBuf) -> Self {
         Self {
+            admin_dir: data_dir.clone(),
             data_dir,
             files: Vec::new(),
             install: true,
@@ -123,7 +126,7 @@ impl Reactions {
             ..EngineConfig::new(&config.data_dir)
         };
         let engine = Engine::open(client, engine).await?;
-        let admin = AdminServer::bind(engine.admin(), config.admin, &config.data_dir).await?;
+        let admin = AdminServer::bind(engine.admin(), config.admin, &config.admin_dir).await?;
         let endpoint = match config.endpoint {
             Some(address) => Some(endpoint(&engine, address).await?),
             None => None,

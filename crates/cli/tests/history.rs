@@ -14,7 +14,7 @@ use std::path::Path;
 
 use journal::{Step, record};
 use serde_json::Value;
-use support::{Done, examples, run, run_with, up_in_memory};
+use support::{Done, Running, examples, run, run_with, skopos};
 
 fn story(dir: &Path) {
     record(
@@ -256,7 +256,16 @@ fn bad_input_is_told_with_what_to_do() {
 #[test]
 fn restores_what_was_after_showing_it() {
     let dir = tempfile::tempdir().unwrap();
-    let _server = up_in_memory(dir.path());
+    // A server that keeps no journal: the one in the directory is asked.
+    let flags = [
+        "apiserver",
+        "--secure-port",
+        "0",
+        "--kubeconfig",
+        ".skopos/kubeconfig",
+    ];
+    let server = Running::start(skopos(dir.path()).args(flags));
+    server.lines.find("ready");
     let definition = examples().join("application-crd.yaml");
     run(dir.path(), &["apply", "-f", definition.to_str().unwrap()]).ok();
     story(dir.path());

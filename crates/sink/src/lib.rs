@@ -1,7 +1,7 @@
 //! Destinations of deliveries.
 //!
 //! A [`Destination`] takes [`Event`]s and says how many it has for certain. It neither retries nor reorders: whoever
-//! calls does. [`connect`] makes one from the spec of a Sink; it talks to nobody yet. Connections are made when the
+//! calls does. [`connect()`] makes one from the spec of a Sink; it talks to nobody yet. Connections are made when the
 //! first event comes, and anew after each failure.
 
 mod event;

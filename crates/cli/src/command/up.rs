@@ -56,6 +56,9 @@ pub(crate) struct Up {
     output: Format,
 }
 
+/// How directories are called whose process keeps its objects in memory, before the number of the process.
+const IN_MEMORY: &str = "in-memory-";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Text,
@@ -87,10 +90,11 @@ impl Up {
 
     /// Where changes are written down. They do not fit into memory, so they are on disk even if the objects are not.
     fn journal_dir(&self) -> PathBuf {
-        match self.in_memory {
-            true => std::env::temp_dir().join(format!("skopos-{}", std::process::id())),
-            false => self.data_dir.clone(),
+        if !self.in_memory {
+            return self.data_dir.clone();
         }
+        remove_leftovers(&self.data_dir);
+        self.data_dir.join(format!("{IN_MEMORY}{}", std::process::id()))
     }
 
     fn settings(&self, journal_dir: &Path) -> Settings {
@@ -101,6 +105,7 @@ impl Up {
             search_path: std::env::var_os("PATH"),
             env: |name| std::env::var(name).ok(),
             endpoint: self.endpoint,
+            admin_dir: self.data_dir.clone(),
             ..ReactionsConfig::new(journal_dir.to_owned())
         };
         Settings {
@@ -112,6 +117,18 @@ impl Up {
                 .unwrap_or_else(|| self.data_dir.join("kubeconfig")),
             credentials: Credentials::default(),
             reactions: Some(reactions),
+        }
+    }
+}
+
+/// Removes what processes left that were killed.
+fn remove_leftovers(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(IN_MEMORY));
+        let is_gone = |process: &str| !Path::new("/proc").join(process).exists();
+        if process.is_some_and(is_gone) {
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
