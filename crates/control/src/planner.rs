@@ -235,6 +235,15 @@ impl Planner {
             ));
             return;
         }
+        if spec.service_account_name.is_some() {
+            // To go on with Skopos' own rights would be more than was asked for.
+            verdict.problems.push(
+                "spec.serviceAccountName: rules cannot act as a service account yet: leave the field out, and what Skopos \
+                 itself may do applies"
+                    .into(),
+            );
+            return;
+        }
         let key = &given.key;
         let origin = match given.is_from_file {
             true => Origin::file(key.namespace.as_str(), key.name.as_str()),

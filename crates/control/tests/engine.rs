@@ -258,3 +258,14 @@ async fn kind_and_sink_may_come_later() {
     assert_eq!(stage.delivered(1).await, ["created default/g null>3"]);
     stage.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_that_asks_for_fewer_rights_than_it_would_get_is_refused() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    stage.sink_and_rule(json!({"serviceAccountName": "reader"})).await;
+    let status = stage.status(|status| is(status, "Ready", "False")).await;
+    let message = condition(&status, "Ready")["message"].as_str().unwrap();
+    assert!(message.contains("spec.serviceAccountName"), "{message}");
+    stage.stop().await;
+}

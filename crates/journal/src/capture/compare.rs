@@ -237,7 +237,8 @@ impl Comparison {
         };
         // Damage is noted where it is found; the change is worth writing down without what was before.
         let entry = read_at(shared, &segment, location, &about).ok()?;
-        entry.after
+        // It may have been written down before somebody asked for more to be left out.
+        entry.after.map(|object| self.redactor.redact(object))
     }
 }
 

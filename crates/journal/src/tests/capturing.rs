@@ -7,12 +7,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{Asked, Capture, CaptureConfig, Phase};
+use crate::{Asked, Capture, CaptureConfig, FieldPath, Phase};
 
 struct Stage {
     disk: SimDisk,
     source: ModelSource,
     collections: Arc<One>,
+    redact: Vec<FieldPath>,
     running: Option<(Journal, Capture, CancellationToken, JoinHandle<()>)>,
 }
 
@@ -23,6 +24,7 @@ impl Stage {
             disk: SimDisk::default(),
             collections: Arc::new(One(Some(source.clone()).into())),
             source,
+            redact: Vec::new(),
             running: None,
         }
     }
@@ -34,7 +36,10 @@ impl Stage {
             self.collections.clone(),
             CaptureConfig::default(),
         );
-        capture.ask(vec![Asked::from("widgets.example.com")]);
+        capture.ask(vec![Asked {
+            redact: self.redact.clone(),
+            ..Asked::from("widgets.example.com")
+        }]);
         let stop = CancellationToken::new();
         let task = tokio::spawn(capture.clone().run(stop.clone()));
         self.running = Some((journal, capture, stop, task));
@@ -248,5 +253,28 @@ async fn a_full_disk_pauses_and_loses_nothing() {
     let log = stage.log(49).await;
     assert_eq!(log.last().unwrap(), "~a 48>49");
     assert!(stage.journal().holes().is_empty());
+    stage.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_to_be_left_out_is_not_told_as_the_state_before_either() {
+    let mut stage = Stage::new();
+    stage.put("a", 1);
+    stage.put("b", 1);
+    stage.start();
+    stage.log(2).await;
+    stage.watching().await;
+    stage.stop().await;
+    stage.redact = vec![FieldPath::parse("spec.size").unwrap()];
+    stage.put("a", 2);
+    stage.source.delete("home", "b");
+    stage.source.compact();
+    stage.start();
+    let hidden = r#""[redacted]""#;
+    let expected = [
+        format!("~a {hidden}>{hidden} relist"),
+        format!("-b {hidden}>- relist"),
+    ];
+    assert_eq!(stage.log(4).await[2..], expected);
     stage.stop().await;
 }

@@ -68,7 +68,7 @@ impl CompiledRule {
             .ok_or(RenderError::NoSuchAction(action))?
             .content;
         let entry = subject.entry();
-        let (content_type, data) = match self.content(content, subject, cause) {
+        let (content_type, data) = match self.content(action, content, subject, cause) {
             Ok(Rendered::Text(text)) => ("text/plain", text),
             Ok(Rendered::Json(value)) => ("application/json", value.to_string()),
             Err(message) => return Err(RenderError::Template { action, message }),
@@ -82,7 +82,7 @@ impl CompiledRule {
             });
         }
         Ok(Event {
-            id: self.event_id(entry, cause),
+            id: self.event_id(entry, cause, action),
             what: match cause {
                 Cause::Change => event(entry.op),
                 // It was created before; what is told now is that it is still so.
@@ -101,21 +101,28 @@ impl CompiledRule {
         })
     }
 
-    /// The same for each attempt, after each restart and in each replay.
-    pub fn event_id(&self, entry: &Entry, cause: Cause) -> String {
+    /// The same for each attempt, after each restart and in each replay. Actions after the first have their number in it:
+    /// a receiver that drops repetitions must not take one for another.
+    pub fn event_id(&self, entry: &Entry, cause: Cause, action: usize) -> String {
         let held = match cause {
             Cause::Change => "",
             Cause::Held => ".held",
         };
-        format!(
-            "{}{held}/{}.{}",
-            entry.id(),
-            self.origin.namespace,
-            self.origin.name
-        )
+        let number = match action {
+            0 => String::new(),
+            later => format!("#{}", later + 1),
+        };
+        let (namespace, name) = (&self.origin.namespace, &self.origin.name);
+        format!("{}{held}/{namespace}.{name}{number}", entry.id())
     }
 
-    fn content(&self, content: &Content, subject: &Subject<'_>, cause: Cause) -> Result<Rendered, String> {
+    fn content(
+        &self,
+        action: usize,
+        content: &Content,
+        subject: &Subject<'_>,
+        cause: Cause,
+    ) -> Result<Rendered, String> {
         let payload = match content {
             Content::Template(template) => return template.render(subject),
             Content::Payload(payload) => payload,
@@ -125,7 +132,7 @@ impl CompiledRule {
             "op": op(entry.op),
             "source": origin(entry),
             "rule": self.name(),
-            "id": self.event_id(entry, cause),
+            "id": self.event_id(entry, cause, action),
             "time": entry.at.to_string(),
         });
         if cause == Cause::Held {

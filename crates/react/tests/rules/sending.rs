@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use skopos_api::Event as What;
 use skopos_journal::{Entry, Observed};
-use skopos_react::rule::{Cause, CompiledRule, RenderError, Subject};
+use skopos_react::rule::{Cause, CompiledRule, Origin, RenderError, Subject};
 use skopos_sink::Event;
 
 use crate::{at, change, rule};
@@ -128,6 +128,24 @@ fn yaml_is_filled_in_and_values_keep_their_type() {
     let expect = json!({"n": 2, "text": "n is 2", "spec": {"n": 2, "m": "x"}, "gone": null, "list": ["updated", 1, true, null],
         "when": "2026-01-01T00:00:01Z", "plain": "x", "empty": ""});
     assert_eq!(body(&event), expect);
+}
+
+#[test]
+fn actions_of_a_rule_are_told_apart_by_receivers_that_drop_repetitions() {
+    let spec = json!({"watch": {"group": "x.io", "kind": "Widget"}, "do": [{"sink": "out"}, {"sink": "out", "payload": "ref"}]});
+    let rule = CompiledRule::compile(
+        Origin::cluster("ops", "two"),
+        &serde_json::from_value(spec).unwrap(),
+        None,
+    )
+    .unwrap();
+    let entry = update();
+    let ids = [0, 1].map(|action| {
+        rule.event(&Subject::new(&entry), Cause::Change, action, 1 << 20)
+            .unwrap()
+            .id
+    });
+    assert_eq!(ids, ["u1.7/ops.two", "u1.7/ops.two#2"]);
 }
 
 #[test]
