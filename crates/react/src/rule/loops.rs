@@ -3,7 +3,7 @@
 //! A rule that writes objects (through a sink of the kind `kubernetes`) and watches what it writes can go on for ever.
 //! Two signs are looked for, both cheap:
 //!
-//! - *Own writes*: the change was made by the rule itself. The sink marks what it writes with [`RULE_ANNOTATION`]. A
+//! - *Own writes*: the change was made by the rule itself. Known by [`RULE_ANNOTATION`], which sinks do not write yet. A
 //!   few such matches are fine, because a rule may converge: writing the same again changes nothing and ends it.
 //! - *Hammering*: one object matches very often within a minute. This also finds loops through other rules and other
 //!   controllers, which mark nothing.
@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 use skopos_journal::Entry;
 
-/// What a sink of the kind `kubernetes` writes onto objects: the rule, as `namespace/name`.
+/// By what an object is known that a rule wrote: the rule, as `namespace/name`.
 pub const RULE_ANNOTATION: &str = "skopos.dev/rule";
 
 /// The time over which matches of an object are counted.
