@@ -43,7 +43,7 @@ pub use self::{
     refusal::{Reason, Refusal},
     replays::{CancelReplay, Done, Place, ResumeRule, StartReplay, StartedReplay},
     resource::{CollectionView, CollectionViews, Collections, Resolve, Resolved},
-    rules::{GivenRule, RuleProvider, is_definition_of, schema},
+    rules::{GivenRule, RuleProvider},
     serve::{AdminServer, BindError},
     status::{CaptureView, JournalView, ReplayView, RouteView, RuleView, SinkView, Status, StatusView},
 };

@@ -24,45 +24,50 @@ pub(crate) fn find(
             return None;
         }
         let spec = definition.get(&["spec"])?;
-        let names = names(&spec, group)?;
+        let names = names(&spec);
         names.is_meant_by(group, kind).then(|| Defined {
-            schema: schema(&spec, version),
+            schema: schema_of(&spec, version),
             names,
         })
     })
 }
 
-fn names(spec: &Value, group: &str) -> Option<KindNames> {
-    let names = spec.get("names")?;
-    let text = |field: &str| {
-        names
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let short = names.get("shortNames").and_then(Value::as_array);
-    Some(KindNames {
-        group: group.into(),
-        kind: text("kind"),
-        plural: text("plural"),
-        singular: text("singular"),
-        short_names: short
-            .into_iter()
-            .flatten()
-            .filter_map(|name| name.as_str().map(str::to_owned))
-            .collect(),
-    })
+/// Whether a definition is of the kind that a rule or record names: by kind, plural, singular or short name.
+pub fn is_definition_of(definition: &Value, group: &str, name: &str) -> bool {
+    let known = names(&definition["spec"]);
+    known.is_meant_by(group, name) || known.group == group && known.kind.eq_ignore_ascii_case(name)
 }
 
-/// The schema of a version, or of the one that is stored. A schema that we cannot read checks nothing.
-fn schema(spec: &Value, version: Option<&str>) -> Option<Structural> {
-    let versions = spec.get("versions")?.as_array()?;
-    let named = |one: &&Value| match version {
-        Some(version) => one.get("name").and_then(Value::as_str) == Some(version),
-        None => one.get("storage").and_then(Value::as_bool) == Some(true),
+/// The schema of a version of a definition; of the one that is stored if none is named.
+pub fn schema(definition: &Value, version: Option<&str>) -> Option<Structural> {
+    schema_of(&definition["spec"], version)
+}
+
+/// The names in the specification of a definition.
+pub(crate) fn names(spec: &Value) -> KindNames {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let names = &spec["names"];
+    let short_names = names["shortNames"].as_array().into_iter().flatten();
+    let kind = text(&names["kind"]);
+    KindNames {
+        group: text(&spec["group"]),
+        plural: text(&names["plural"]),
+        singular: names["singular"]
+            .as_str()
+            .map_or_else(|| kind.to_lowercase(), str::to_owned),
+        kind,
+        short_names: short_names.map(text).collect(),
+    }
+}
+
+/// A schema that we cannot read checks nothing.
+fn schema_of(spec: &Value, version: Option<&str>) -> Option<Structural> {
+    let versions = spec["versions"].as_array()?;
+    let is_meant = |one: &&Value| match version {
+        Some(version) => one["name"] == version,
+        None => one["storage"] == true,
     };
-    let found = versions.iter().find(named)?;
+    let found = versions.iter().find(is_meant)?;
     Structural::from_json(found.pointer("/schema/openAPIV3Schema")?).ok()
 }
 

@@ -6,11 +6,13 @@ use serde_json::Value;
 use skopos_api::{Existing, Resource, Rule, load};
 use skopos_journal::{Captured, Entry, Observed};
 use skopos_react::rule::{CompiledRule, EdgeState, Evaluation, KindNames, Origin, Subject};
-use skopos_schema::Structural;
 use tokio::sync::watch;
 
 use super::{Admin, Reason, Refusal};
-use crate::Verdicts;
+use crate::{
+    Verdicts,
+    definitions::{is_definition_of, names, schema},
+};
 
 /// Gives the rules in force.
 pub trait RuleProvider: Send + Sync + fmt::Debug {
@@ -54,7 +56,7 @@ impl GivenRule {
         let schema = definition.and_then(|one| schema(one, spec.watch.version.as_deref()));
         let compiled = CompiledRule::compile(origin, spec, schema.as_ref())
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        let compiled = match definition.map(names) {
+        let compiled = match definition.map(|one| names(&one["spec"])) {
             Some(names) => compiled.with_names(names),
             None => compiled,
         };
@@ -74,40 +76,6 @@ impl GivenRule {
             true => self.compiled.observe(&subject, edge),
             false => self.compiled.evaluate(&subject, edge),
         }
-    }
-}
-
-/// Whether a definition is of the kind that a rule or record names: by kind, plural, singular or short name.
-pub fn is_definition_of(definition: &Value, group: &str, name: &str) -> bool {
-    let known = names(definition);
-    known.is_meant_by(group, name) || known.group == group && known.kind.eq_ignore_ascii_case(name)
-}
-
-/// The schema of a version of a definition; of the one that is stored if none is named.
-pub fn schema(definition: &Value, version: Option<&str>) -> Option<Structural> {
-    let versions = definition["spec"]["versions"].as_array()?;
-    let is_meant = |one: &&Value| match version {
-        Some(version) => one["name"] == version,
-        None => one["storage"] == true,
-    };
-    let found = versions.iter().find(is_meant)?;
-    Structural::from_json(&found["schema"]["openAPIV3Schema"]).ok()
-}
-
-fn names(definition: &Value) -> KindNames {
-    let spec = &definition["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let names = &spec["names"];
-    let short_names = names["shortNames"].as_array().into_iter().flatten();
-    let kind = text(&names["kind"]);
-    KindNames {
-        group: text(&spec["group"]),
-        plural: text(&names["plural"]),
-        singular: names["singular"]
-            .as_str()
-            .map_or_else(|| kind.to_lowercase(), str::to_owned),
-        kind,
-        short_names: short_names.map(text).collect(),
     }
 }
 
