@@ -30,6 +30,8 @@ pub struct Client {
     retry: Retry,
     guard: Option<Arc<dyn WriteGuard>>,
     history: Arc<HistoryOfServer>,
+    /// The user that requests are made as, if it is not who is connected.
+    pub(crate) acting_as: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -143,7 +145,7 @@ impl Call {
         format!("{} {}", self.method, self.path)
     }
 
-    fn request(&self, list_encoding: &str) -> Result<Request<Body>, Error> {
+    fn request(&self, list_encoding: &str, acting_as: Option<&str>) -> Result<Request<Body>, Error> {
         let encoding = match self.reading {
             Reading::List => list_encoding,
             // Compressed watches are cut into one gzip member per event, which costs more than it saves.
@@ -154,6 +156,9 @@ impl Call {
             .uri(format!("{}{}", self.path, self.query))
             .header(header::ACCEPT, self.accept)
             .header(header::ACCEPT_ENCODING, encoding);
+        if let Some(user) = acting_as {
+            builder = builder.header("Impersonate-User", user);
+        }
         if let Some(content_type) = self.content_type {
             builder = builder.header(header::CONTENT_TYPE, content_type);
         }
@@ -201,6 +206,7 @@ impl Client {
             retry: Retry::NEVER,
             guard: None,
             history: Arc::default(),
+            acting_as: None,
         }
     }
 
@@ -309,7 +315,7 @@ impl Client {
         }
         let response = self
             .kube
-            .send(call.request(self.list_encoding)?)
+            .send(call.request(self.list_encoding, self.acting_as.as_deref())?)
             .await
             .map_err(|source| Error::Unreachable {
                 server: self.server.to_string(),

@@ -19,6 +19,7 @@
 //! # }
 //! ```
 
+mod account;
 mod api;
 mod body;
 mod catalog;
@@ -40,6 +41,7 @@ mod transport;
 mod typed;
 mod watch;
 
+pub use account::ServiceAccount;
 pub use api::{Api, DeleteParams, Patch, Propagation, WriteParams};
 pub use catalog::{Catalog, GroupFailure, Resolved, UnknownResource};
 pub use collections::Discovery;

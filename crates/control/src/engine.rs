@@ -47,6 +47,8 @@ pub struct EngineConfig {
     pub capture: CaptureConfig,
     /// How often status is written at most (default 2 s).
     pub status_every: Duration,
+    /// How often the rights of the service accounts that rules act as are looked at (default 1 min).
+    pub review_every: Duration,
 }
 
 impl EngineConfig {
@@ -64,6 +66,7 @@ impl EngineConfig {
             retention: Retention::default(),
             capture: CaptureConfig::default(),
             status_every: Duration::from_secs(2),
+            review_every: Duration::from_secs(60),
         }
     }
 }
@@ -211,6 +214,7 @@ impl Engine {
             search_path: self.config.search_path.clone(),
             env: self.config.env,
             retention: self.config.retention.clone(),
+            review_every: self.config.review_every,
         });
         let manager = match status::manager(&self.client, &self.about()) {
             Ok(manager) => manager,
@@ -242,7 +246,7 @@ impl Engine {
             is_due = tokio::select! {
                 () = stop.cancelled() => return,
                 () = changed(&mut subscriptions) => true,
-                _ = look.tick() => self.refresh_files(),
+                _ = look.tick() => self.refresh_files() || planner.is_review_due(),
             };
         }
     }

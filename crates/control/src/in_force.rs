@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use skopos_client::ServiceAccount;
 use skopos_journal::{Entry, Wanted};
 use skopos_react::{
     Evaluated, Evaluator, Trigger,
@@ -16,11 +17,17 @@ pub(crate) struct InForce {
     rule: Arc<CompiledRule>,
     /// Since when the rule is there. What was there before does not concern it, unless it says so.
     since: Option<Timestamp>,
+    /// As whom it acts, if not as Skopos itself.
+    account: Option<ServiceAccount>,
 }
 
 impl InForce {
-    pub(crate) fn new(rule: Arc<CompiledRule>, since: Option<Timestamp>) -> Self {
-        Self { rule, since }
+    pub(crate) fn new(
+        rule: Arc<CompiledRule>,
+        since: Option<Timestamp>,
+        account: Option<ServiceAccount>,
+    ) -> Self {
+        Self { rule, since, account }
     }
 
     /// Whether an object that the first list of its kind showed was made after the rule.
@@ -52,7 +59,11 @@ impl Evaluator for InForce {
     }
 
     fn render(&self, action: usize, entry: &Entry, trigger: Trigger) -> Result<Event, String> {
-        self.rule.render(action, entry, trigger)
+        let event = self.rule.render(action, entry, trigger)?;
+        Ok(Event {
+            account: self.account.clone(),
+            ..event
+        })
     }
 
     fn wanted(&self) -> Wanted {

@@ -4,6 +4,7 @@
 //! [`Engine`] is the whole of it: it follows what rules and records ask for, writes every change down, and delivers
 //! what matches. [`Admin`] answers what commands and the console ask, in process or over HTTP.
 
+mod access;
 mod admin;
 mod definitions;
 mod engine;
@@ -15,6 +16,7 @@ mod status;
 mod verdict;
 
 pub use crate::{
+    access::Forbidden,
     admin::{
         ADMIN_FILE, Admin, AdminServer, Backtest, BacktestReport, BindError, CancelReplay, CaptureView,
         ChangePage, ChangeView, Changes, CollectionView, CollectionViews, Collections, Damaged, DeadLetters,

@@ -1,9 +1,9 @@
 //! From what was asked for to what is in force. What is wrong is set aside with the reason, and the rest goes on.
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use skopos_api::{RecordSpec, RuleSpec, Scope, SinkSpec};
-use skopos_client::Client;
+use skopos_client::{Client, ServiceAccount};
 use skopos_journal::{Asked, FieldPath, Limits, Retention};
 use skopos_object::{CollectionName, Collections, Object};
 use skopos_react::{
@@ -14,7 +14,11 @@ use skopos_schema::Structural;
 use skopos_sink::{Allowed, Context, connect};
 
 use crate::{
-    Kinds, RecordVerdict, RuleVerdict, SinkVerdict, Verdicts, definitions, in_force::InForce, kinds::Given,
+    Forbidden, Kinds, RecordVerdict, RuleVerdict, SinkVerdict, Verdicts,
+    access::{Reading, Reviews},
+    definitions,
+    in_force::InForce,
+    kinds::Given,
     secrets::Values,
 };
 
@@ -28,6 +32,8 @@ pub(crate) struct Surroundings {
     pub(crate) search_path: Option<OsString>,
     pub(crate) env: fn(&str) -> Option<String>,
     pub(crate) retention: Retention,
+    /// How often the rights of service accounts are looked at.
+    pub(crate) review_every: Duration,
 }
 
 /// Makes plans, and remembers what was good.
@@ -36,6 +42,7 @@ pub(crate) struct Planner {
     around: Surroundings,
     rules: BTreeMap<String, GoodRule>,
     sinks: BTreeMap<String, GoodSink>,
+    reviews: Reviews,
 }
 
 #[derive(Clone, Debug)]
@@ -73,10 +80,16 @@ struct Found {
 impl Planner {
     pub(crate) fn new(around: Surroundings) -> Self {
         Self {
+            reviews: Reviews::new(around.review_every),
             around,
             rules: BTreeMap::new(),
             sinks: BTreeMap::new(),
         }
+    }
+
+    /// Whether the rights of a service account should be looked at again, which a new plan does.
+    pub(crate) fn is_review_due(&self) -> bool {
+        self.reviews.are_due()
     }
 
     pub(crate) async fn plan(&mut self, kinds: &Kinds, definitions: &[Object]) -> Planned {
@@ -95,6 +108,7 @@ impl Planner {
         };
         self.rules.retain(|name, _| kinds.rules.contains_key(name));
         self.sinks.retain(|name, _| kinds.sinks.contains_key(name));
+        self.reviews.retain(|name| kinds.rules.contains_key(name));
         for (name, given) in &kinds.sinks {
             self.plan_sink(name, given, &mut planned).await;
         }
@@ -204,11 +218,17 @@ impl Planner {
             }
             Err(problem) => verdict.problems.push(problem.clone()),
         }
+        verdict.forbidden = self
+            .review(name, given, verdict.collection.as_deref())
+            .await
+            .err();
         if let Some(good) = self.rules.get(name) {
-            verdict.in_force = Some(good.generation);
+            verdict.in_force = verdict.forbidden.is_none().then_some(good.generation);
             verdict.compiled = Some(good.compiled.clone());
             verdict.existing = good.spec.existing;
-            let rule = planned_rule(given, good, &self.sinks);
+            let mut rule = planned_rule(given, good, &self.sinks);
+            // It stands still instead of being left out: what it has not looked at yet, and what is pending, waits.
+            rule.suspend |= verdict.forbidden.is_some();
             let missing = rule
                 .actions
                 .iter()
@@ -235,15 +255,6 @@ impl Planner {
             ));
             return;
         }
-        if spec.service_account_name.is_some() {
-            // To go on with Skopos' own rights would be more than was asked for.
-            verdict.problems.push(
-                "spec.serviceAccountName: rules cannot act as a service account yet: leave the field out, and what Skopos \
-                 itself may do applies"
-                    .into(),
-            );
-            return;
-        }
         let key = &given.key;
         let origin = match given.is_from_file {
             true => Origin::file(key.namespace.as_str(), key.name.as_str()),
@@ -265,6 +276,32 @@ impl Planner {
             }
             Err(problems) => verdict.problems = problems.iter().map(ToString::to_string).collect(),
         }
+    }
+
+    /// Whether the rule in force may read what it watches, if it acts as a service account.
+    async fn review(
+        &mut self,
+        name: &str,
+        given: &Given<RuleSpec>,
+        collection: Option<&str>,
+    ) -> Result<(), Forbidden> {
+        let (Some(good), Some(client)) = (self.rules.get(name), &self.around.client) else {
+            return Ok(());
+        };
+        let Some(account) = account(given, &good.spec) else {
+            return Ok(());
+        };
+        let collection = collection.map_or_else(
+            || CollectionName::new(&good.spec.watch.group, &good.spec.watch.kind),
+            CollectionName::from,
+        );
+        let reading = Reading {
+            account,
+            group: collection.group,
+            plural: collection.resource,
+            namespaces: good.compiled.namespaces().unwrap_or_default().to_vec(),
+        };
+        self.reviews.check(name, reading, client).await
     }
 
     async fn plan_record(
@@ -364,9 +401,20 @@ fn planned_rule(given: &Given<RuleSpec>, good: &GoodRule, sinks: &BTreeMap<Strin
     let writes = |sink: &String| sinks.get(sink).is_some_and(|good| good.spec.kubernetes.is_some());
     PlannedRule {
         writes_objects: planned.actions.iter().any(writes),
-        evaluator: Arc::new(InForce::new(good.compiled.clone(), given.created)),
+        evaluator: Arc::new(InForce::new(
+            good.compiled.clone(),
+            given.created,
+            account(given, &good.spec),
+        )),
         ..planned
     }
+}
+
+/// As whom a rule acts, if not as Skopos itself.
+fn account(given: &Given<RuleSpec>, spec: &RuleSpec) -> Option<ServiceAccount> {
+    let name = spec.service_account_name.clone()?;
+    let namespace = given.key.namespace.to_string();
+    Some(ServiceAccount { namespace, name })
 }
 
 /// An error with all its causes, on one line.

@@ -226,6 +226,9 @@ fn ready(verdict: &RuleVerdict) -> Shown {
         }
         return Shown::no("Ready", "Invalid", message);
     }
+    if let (Some(forbidden), None) = (&verdict.forbidden, &verdict.not_served) {
+        return Shown::no("Ready", forbidden.reason, forbidden.message.clone());
+    }
     match (&verdict.not_served, verdict.missing_sinks.as_slice()) {
         (Some(reason), _) => Shown::no(
             "Ready",

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use skopos_api::Existing;
 use skopos_react::rule::CompiledRule;
 
+use crate::Forbidden;
+
 /// What became of everything that was asked for, at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
@@ -38,10 +40,29 @@ impl Verdicts {
                 );
             }
         }
+        self.log_forbidden(before);
         for (sink, verdict) in &self.sinks {
             let known = before.sinks.get(sink).and_then(|one| one.problem.as_ref());
             if let Some(problem) = verdict.problem.as_ref().filter(|one| known != Some(one)) {
                 tracing::warn!(sink, problem, "a sink cannot be used");
+            }
+        }
+    }
+
+    fn log_forbidden(&self, before: &Self) {
+        for (rule, verdict) in &self.rules {
+            let known = before.rules.get(rule).and_then(|one| one.forbidden.as_ref());
+            match (&verdict.forbidden, known) {
+                (Some(now), known) if known != Some(now) => {
+                    tracing::warn!(
+                        rule,
+                        reason = now.reason,
+                        problem = now.message,
+                        "a rule stands still"
+                    );
+                }
+                (None, Some(_)) => tracing::info!(rule, "a rule goes on: its service account may read now"),
+                _ => {}
             }
         }
     }
@@ -58,6 +79,8 @@ pub struct RuleVerdict {
     pub problems: Vec<String>,
     /// Sinks that it names and that are not there or not usable.
     pub missing_sinks: Vec<String>,
+    /// Why the service account of the rule keeps it from being in force.
+    pub forbidden: Option<Forbidden>,
     /// What it watches, as `plural.group`; nothing while nothing is served by that name.
     pub collection: Option<String>,
     /// Why nothing is watched.

@@ -6,8 +6,9 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 use skopos_control::{Engine, EngineConfig};
+use skopos_object::Status;
 use skopos_sink::Allowed;
-use skopos_testkit::{TestServer, definition};
+use skopos_testkit::{Fault, Rule, TestServer, definition};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +42,7 @@ impl Stage {
                 file: true,
             },
             status_every: Duration::from_millis(100),
+            review_every: Duration::from_millis(200),
             ..EngineConfig::new(self.dir.path().join("data"))
         };
         let engine = Engine::open(&self.server.client(), config).await.unwrap();
@@ -260,12 +262,86 @@ async fn kind_and_sink_may_come_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_that_asks_for_fewer_rights_than_it_would_get_is_refused() {
+async fn a_rule_stands_still_while_nobody_may_ask_what_its_account_may_read() {
     let mut stage = Stage::new().await;
+    let message = "cannot create resource \"subjectaccessreviews\"";
+    let refused = Fault::Answer(Status::forbidden(&Default::default(), "", message));
+    let refusing = Rule::write().resource("subjectaccessreviews").then(refused);
+    let refusing = stage.server.faults().add(refusing);
     stage.start().await;
     stage.sink_and_rule(json!({"serviceAccountName": "reader"})).await;
-    let status = stage.status(|status| is(status, "Ready", "False")).await;
+    let status = stage
+        .status(|status| condition(status, "Ready")["reason"] == "ReviewForbidden")
+        .await;
     let message = condition(&status, "Ready")["message"].as_str().unwrap();
-    assert!(message.contains("spec.serviceAccountName"), "{message}");
+    assert!(
+        message.contains("default/reader") && message.contains("subjectaccessreviews"),
+        "{message}"
+    );
+    assert!(is(&status, "Delivering", "False"), "{status}");
+    stage.status(|status| is(status, "CaptureComplete", "True")).await;
+    stage.widget("a", 1).await;
+    refusing.remove();
+    assert_eq!(stage.delivered(1).await, ["created default/a null>1"]);
+    stage.status(|status| is(status, "Ready", "True")).await;
+    stage.stop().await;
+}
+
+/// A sink that patches the object of its template.
+async fn patching(stage: &Stage) {
+    let sink = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Sink",
+        "metadata": {"name": "patch", "namespace": "default"}, "spec": {"kubernetes": {"verb": "patch"}}});
+    stage.server.put(&sink).await;
+}
+
+/// An action that makes the widget of this name larger than the one that changed.
+fn enlarge(name: &str) -> Value {
+    json!({"do": [{"sink": "patch", "template": {
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name},
+        "spec": {"size": "${object.spec.size + 1}"}}}]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_that_reacts_to_its_own_writes_is_suspended() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    patching(&stage).await;
+    stage.sink_and_rule(enlarge("${object.metadata.name}")).await;
+    stage.status(|status| is(status, "CaptureComplete", "True")).await;
+    stage.widget("a", 1).await;
+    let status = stage
+        .status(|status| condition(status, "Delivering")["reason"] == "Suspended")
+        .await;
+    let message = condition(&status, "Delivering")["message"].as_str().unwrap();
+    assert!(
+        message.contains("reacts to its own writes: 6 of default/a"),
+        "{message}"
+    );
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_that_writes_other_objects_goes_on() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    patching(&stage).await;
+    let mut spec = enlarge("copy");
+    spec["when"] = json!("object.metadata.name != 'copy'");
+    stage.widget("copy", 0).await;
+    stage.sink_and_rule(spec).await;
+    stage.status(|status| is(status, "CaptureComplete", "True")).await;
+    for size in 1..=20 {
+        stage.widget("a", size).await;
+    }
+    let status = stage.status(|status| status["delivered"] == 20).await;
+    assert!(is(&status, "Delivering", "True"), "{status}");
+    let widgets = stage.server.api("example.com/v1", "Widget", "widgets");
+    let api = skopos_client::Api::namespaced(widgets.client(), widgets.resource(), "default");
+    let copy = api.get("copy").await.unwrap();
+    assert_eq!(copy["spec"]["size"], 21);
+    assert!(
+        copy["metadata"]["annotations"]["rule.skopos.dev/default.all"].is_string(),
+        "{copy}"
+    );
     stage.stop().await;
 }

@@ -36,7 +36,7 @@ pub use self::{
     edge::EdgeState,
     evaluate::Evaluation,
     explain::{Explanation, Step},
-    loops::{LoopGuard, RULE_ANNOTATION},
+    loops::LoopGuard,
     path::{BadPath, FieldPattern},
     payload::{Cause, RenderError},
     problem::Problem,

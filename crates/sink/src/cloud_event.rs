@@ -94,6 +94,7 @@ mod tests {
             lane: "u1".into(),
             content_type,
             data: Bytes::from_static(data),
+            account: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::{error::Error, fmt, time::Duration};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use skopos_api::Event as What;
+use skopos_client::ServiceAccount;
 
 /// One thing to deliver: the attributes of a CloudEvent 1.0 and its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Event {
     pub content_type: &'static str,
     /// The data.
     pub data: Bytes,
+    /// As whom a destination in the cluster acts, if not as Skopos itself. Not sent.
+    pub account: Option<ServiceAccount>,
 }
 
 impl Event {

@@ -324,6 +324,7 @@ mod tests {
             lane: String::new(),
             content_type: "text/plain",
             data: Bytes::from(vec![0; *size]),
+            account: None,
         };
         let events: Vec<_> = sizes.iter().map(event).collect();
         let numbers: Vec<_> = (0..events.len()).collect();

@@ -4,14 +4,15 @@ use std::{error::Error, time::Duration};
 
 use futures_core::future::BoxFuture;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use skopos_api::{KubernetesAction as Spec, KubernetesVerb as Verb};
 use skopos_client::{Api, Client, DeleteParams, Discovery, Error as ClientError, Patch, WriteParams};
 use skopos_object::{GroupVersionKind, OpenError, Reason};
 
-use crate::{Context, Destination, Event, Failure, Sent, connect::BadSink};
-
-const MANAGER: &str = "skopos";
+use crate::{
+    Context, Destination, Event, Failure, Sent,
+    connect::BadSink,
+    mark::{digest, manager, rule_annotation},
+};
 
 /// Makes, changes or deletes the object that the event's data is.
 #[derive(Debug)]
@@ -48,15 +49,16 @@ impl Kubernetes {
     async fn send_one(&self, event: &Event) -> Result<(), Failure> {
         let target = self.target(event).await?;
         let Target { api, name, object } = &target;
+        let manager = manager(&event.rule);
         let params = WriteParams {
-            field_manager: MANAGER.into(),
+            field_manager: manager.clone(),
             ..WriteParams::default()
         };
         let answer = match self.verb {
             Verb::Apply => {
                 let patch = Patch::Apply {
                     object,
-                    manager: MANAGER,
+                    manager: &manager,
                     force: false,
                 };
                 api.patch(name, patch, &WriteParams::default()).await
@@ -68,7 +70,7 @@ impl Kubernetes {
         match answer {
             Ok(_) => Ok(()),
             Err(error) if self.is_done(&error) => Ok(()),
-            Err(error) => Err(self.judge(&target, &error)),
+            Err(error) => Err(self.judge(&target, event, &error)),
         }
     }
 
@@ -93,7 +95,14 @@ impl Kubernetes {
         if resource.namespaced {
             object["metadata"]["namespace"] = json!(namespace);
         }
-        let api = Api::namespaced(&self.client, &resource, &namespace);
+        if self.verb != Verb::Delete {
+            mark(&mut object, event)?;
+        }
+        let api = match &event.account {
+            // What is served is nobody's secret; only the write is made as the account.
+            Some(account) => Api::namespaced(&self.client.acting_as(account), &resource, &namespace),
+            None => Api::namespaced(&self.client, &resource, &namespace),
+        };
         Ok(Target { api, name, object })
     }
 
@@ -107,9 +116,15 @@ impl Kubernetes {
         }
     }
 
-    fn judge(&self, target: &Target, error: &ClientError) -> Failure {
+    fn judge(&self, target: &Target, event: &Event, error: &ClientError) -> Failure {
+        let account = event.account.as_ref();
+        let acting = account.map_or_else(String::new, |account| format!(" as service account {account}"));
+        let hint = match error.status() {
+            Some(status) if status.code == 403 => "; `skopos rbac` prints the roles that rules need",
+            _ => "",
+        };
         let text = format!(
-            "cannot {} {} {}: {}",
+            "cannot {} {} {}{acting}: {}{hint}",
             self.verb_name(),
             target.api.resource().qualified_kind(),
             target.name,
@@ -193,9 +208,20 @@ fn unknown(kind: &GroupVersionKind, error: OpenError) -> Failure {
 /// A name that each attempt makes again.
 fn generated_name(object: &Value, id: &str) -> String {
     let prefix = object["metadata"]["generateName"].as_str().unwrap_or("skopos-");
-    let hash = Sha256::digest(id.as_bytes());
-    let suffix: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("{prefix}{suffix}")
+    format!("{prefix}{}", digest(id.as_bytes()))
+}
+
+/// Leaves the mark of the rule on what is written.
+fn mark(object: &mut Value, event: &Event) -> Result<(), Failure> {
+    let annotations = &mut object["metadata"]["annotations"];
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    let annotations = annotations
+        .as_object_mut()
+        .ok_or_else(|| bad_object("its metadata.annotations is not a map"))?;
+    annotations.insert(rule_annotation(&event.rule), json!(digest(&event.data)));
+    Ok(())
 }
 
 fn told(error: &dyn Error) -> String {

@@ -12,6 +12,7 @@ mod tls;
 
 mod cloud_event;
 mod link;
+mod mark;
 mod waves;
 
 mod exec;
@@ -27,5 +28,6 @@ mod webhook;
 pub use crate::{
     connect::{Allowed, BadSink, Context, connect},
     event::{Destination, Event, Failure, Sent},
+    mark::rule_annotation,
     secrets::{SecretError, Secrets},
 };

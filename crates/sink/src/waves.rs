@@ -43,6 +43,7 @@ mod tests {
                 lane: lane.to_string(),
                 content_type: "text/plain",
                 data: Bytes::new(),
+                account: None,
             })
             .collect();
         let cut: Vec<String> = waves(&events)

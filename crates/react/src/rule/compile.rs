@@ -86,6 +86,14 @@ impl Origin {
 }
 
 impl CompiledRule {
+    /// The namespaces that the rule sees; nothing if it sees all.
+    pub fn namespaces(&self) -> Option<&[String]> {
+        match &self.scope.namespaces {
+            Namespaces::All => None,
+            Namespaces::These(names) => Some(names),
+        }
+    }
+
     /// Compiles a specification. With the schema of the kind, names and types in expressions are checked against it;
     /// without, anything goes until it is evaluated.
     ///

@@ -98,6 +98,7 @@ impl CompiledRule {
             },
             content_type,
             data: Bytes::from(data),
+            account: None,
         })
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skopos_client::Client;
-use skopos_sink::{Context, Destination, Event, Failure, connect};
+use skopos_sink::{Context, Destination, Event, Failure, connect, rule_annotation};
 use skopos_testkit::{Fault, Rule, TestServer};
 
 use crate::support::{Known, event, refused, spec, told};
@@ -169,4 +169,40 @@ async fn server_in_trouble_is_asked_again_and_left_alone_for_as_long_as_it_wants
     );
     check(&*apply, carrying(1, &map("a", "2"))).await;
     assert_eq!(maps(&server).await, pairs(&[("a", "2")]));
+}
+
+#[tokio::test]
+async fn what_is_written_tells_which_rule_wrote_it_and_the_same_again_changes_nothing() {
+    let server = TestServer::start().await;
+    let apply = objects(&server.client(), "apply").await;
+    let configs = server.api("v1", "ConfigMap", "configmaps");
+    let api = skopos_client::Api::namespaced(configs.client(), configs.resource(), "default");
+    check(&*apply, carrying(0, &map("a", "1"))).await;
+    let first = api.get("a").await.unwrap();
+    let rule = &event(0, "a").rule;
+    let mark = &first["metadata"]["annotations"][rule_annotation(rule)];
+    assert!(mark.is_string(), "{first}");
+    check(&*apply, carrying(1, &map("a", "1"))).await;
+    assert_eq!(api.get("a").await.unwrap(), first);
+    check(&*apply, carrying(2, &map("a", "2"))).await;
+    let second = api.get("a").await.unwrap();
+    assert_ne!(&second["metadata"]["annotations"][rule_annotation(rule)], mark);
+}
+
+#[tokio::test]
+async fn two_rules_write_parts_of_one_object() {
+    let server = TestServer::start().await;
+    let apply = objects(&server.client(), "apply").await;
+    for (rule, field) in [("ops/a", "a"), ("ops/b", "b"), ("ops/a", "a")] {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "both"}, "data": {field: rule}});
+        let event = Event {
+            rule: rule.into(),
+            ..carrying(0, &object)
+        };
+        check(&*apply, event).await;
+    }
+    let configs = server.api("v1", "ConfigMap", "configmaps");
+    let api = skopos_client::Api::namespaced(configs.client(), configs.resource(), "default");
+    let both = api.get("both").await.unwrap();
+    assert_eq!(both["data"], json!({"a": "ops/a", "b": "ops/b"}));
 }

@@ -285,7 +285,7 @@ impl Job {
     fn apply(&mut self, tables: &mut Tables<'_>, seen: &Seen<'_>, said: Evaluated) -> Result<bool, Error> {
         match &said.outcome {
             Outcome::Match => {
-                if !self.may_act(seen.entry) {
+                if !self.may_act(seen) {
                     return Ok(false);
                 }
                 self.record.matched += 1;
@@ -315,12 +315,14 @@ impl Job {
     }
 
     /// Whether the rule may do one more thing.
-    fn may_act(&mut self, entry: &Entry) -> bool {
+    fn may_act(&mut self, seen: &Seen<'_>) -> bool {
         if self.record.replay.is_some() {
             return true;
         }
-        if let Some(loops) = &mut self.guards.loops
-            && let Some(reason) = loops.note(&self.name, entry)
+        // What was there before is no change, whoever wrote it.
+        let is_change = matches!(seen.cause, Cause::Change | Cause::Held);
+        if let Some(loops) = self.guards.loops.as_mut().filter(|_| is_change)
+            && let Some(reason) = loops.note(&self.name, seen.entry)
         {
             return self.suspend(reason);
         }
