@@ -12,13 +12,13 @@ pub struct Scope {
     /// The API group; empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The version; the one that the server prefers unless given.
+    /// The version; changes are kept in the one that the server prefers, and any other is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The kind; its plural, singular or short name will do too.
     #[schemars(length(min = 1))]
     pub kind: String,
-    /// Only in these namespaces. A rule in a namespace sees only its own, except from the namespace `skopos-system`
+    /// Only in these namespaces. A record in a namespace sees only its own, except from the namespace `skopos-system`
     /// or from a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,

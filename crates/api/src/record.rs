@@ -20,6 +20,8 @@ use crate::{Condition, Scope, Span};
     derive = "PartialEq",
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name":"Complete","type":"string","jsonPath":".status.conditions[?(@.type==\"CaptureComplete\")].status"}"#,
+    printcolumn = r#"{"name":"Objects","type":"integer","jsonPath":".status.objects"}"#,
+    printcolumn = r#"{"name":"Changes","type":"integer","jsonPath":".status.changes"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
     crates(
         kube_core = "::kube_core",
@@ -64,7 +66,10 @@ pub struct RecordStatus {
     /// `Ready` and `CaptureComplete`.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// How many changes are kept.
+    /// How many objects of its kinds are known.
+    #[serde(default)]
+    pub objects: u64,
+    /// How many changes of its kinds are kept.
     #[serde(default)]
     pub changes: u64,
 }

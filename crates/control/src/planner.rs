@@ -1,11 +1,13 @@
 //! From what was asked for to what is in force. What is wrong is set aside with the reason, and the rest goes on.
 
+mod records;
+
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
-use skopos_api::{RecordSpec, RuleSpec, Scope, SinkSpec};
+use skopos_api::{RuleSpec, SinkSpec};
 use skopos_client::{Client, ServiceAccount};
-use skopos_journal::{Asked, FieldPath, Limits, Retention};
-use skopos_object::{CollectionName, Collections, Object};
+use skopos_journal::{Asked, Retention, Selection, SelectionPart};
+use skopos_object::{CollectionName, Collections, LabelSelector, Object};
 use skopos_react::{
     Plan, PlannedRule, PlannedSink,
     rule::{CompiledRule, KindNames, Origin},
@@ -13,8 +15,9 @@ use skopos_react::{
 use skopos_schema::Structural;
 use skopos_sink::{Allowed, Context, connect};
 
+use self::records::GoodRecord;
 use crate::{
-    Forbidden, Kinds, RecordVerdict, RuleVerdict, SinkVerdict, Verdicts,
+    Forbidden, Kinds, RuleVerdict, SinkVerdict, Verdicts,
     access::{Reading, Reviews},
     definitions,
     in_force::InForce,
@@ -43,6 +46,7 @@ pub(crate) struct Planner {
     rules: BTreeMap<String, GoodRule>,
     sinks: BTreeMap<String, GoodSink>,
     reviews: Reviews,
+    records: BTreeMap<String, GoodRecord>,
 }
 
 #[derive(Clone, Debug)]
@@ -84,6 +88,7 @@ impl Planner {
             around,
             rules: BTreeMap::new(),
             sinks: BTreeMap::new(),
+            records: BTreeMap::new(),
         }
     }
 
@@ -109,6 +114,7 @@ impl Planner {
         self.rules.retain(|name, _| kinds.rules.contains_key(name));
         self.sinks.retain(|name, _| kinds.sinks.contains_key(name));
         self.reviews.retain(|name| kinds.rules.contains_key(name));
+        self.records.retain(|name, _| kinds.records.contains_key(name));
         for (name, given) in &kinds.sinks {
             self.plan_sink(name, given, &mut planned).await;
         }
@@ -208,7 +214,12 @@ impl Planner {
                     Ok(found) => {
                         let collection = CollectionName::new(found.names.group, found.names.plural);
                         verdict.collection = Some(collection.to_string());
-                        ask(&mut planned.asked, collection);
+                        // A rule that was never right asks for nothing.
+                        if let Some(good) = self.rules.get(name) {
+                            ask(&mut planned.asked, collection)
+                                .selection
+                                .add(seen_by(&good.compiled));
+                        }
                     }
                     Err(reason) => {
                         planned.is_unsettled = true;
@@ -304,60 +315,6 @@ impl Planner {
         self.reviews.check(name, reading, client).await
     }
 
-    async fn plan_record(
-        &self,
-        name: &str,
-        given: &Given<RecordSpec>,
-        definitions: &[Object],
-        planned: &mut Planned,
-    ) {
-        let mut verdict = RecordVerdict {
-            generation: given.generation,
-            ..RecordVerdict::default()
-        };
-        match &given.spec {
-            Ok(spec) => self.take_record(spec, definitions, &mut verdict, planned).await,
-            Err(problem) => verdict.problems.push(problem.clone()),
-        }
-        planned.verdicts.records.insert(name.to_owned(), verdict);
-    }
-
-    async fn take_record(
-        &self,
-        spec: &RecordSpec,
-        definitions: &[Object],
-        verdict: &mut RecordVerdict,
-        planned: &mut Planned,
-    ) {
-        let mut redact = Vec::new();
-        for path in &spec.redact {
-            match FieldPath::parse(path) {
-                Ok(path) => redact.push(path),
-                Err(error) => verdict.problems.push(format!("spec.redact: {error}")),
-            }
-        }
-        let limits = Limits {
-            max_age: spec.keep.age.map(|span| span.0),
-            max_changes: spec.keep.changes,
-        };
-        for Scope { group, kind, .. } in &spec.watch {
-            match self.find(group, kind, definitions).await {
-                Ok(found) => {
-                    let name = CollectionName::new(found.names.group, found.names.plural);
-                    planned.retention.collections.insert(name.to_string(), limits);
-                    verdict.collections.push(name.to_string());
-                    ask(&mut planned.asked, name)
-                        .redact
-                        .extend(redact.iter().cloned());
-                }
-                Err(reason) => {
-                    planned.is_unsettled = true;
-                    verdict.not_served.push(reason);
-                }
-            }
-        }
-    }
-
     /// Finds what serves a kind, by any of its names.
     async fn find(&self, group: &str, kind: &str, definitions: &[Object]) -> Result<Found, String> {
         if let Some(defined) = definitions::find(definitions, group, kind, None) {
@@ -389,11 +346,20 @@ fn ask(all: &mut Vec<Asked>, name: CollectionName) -> &mut Asked {
     let at = all.iter().position(|one| one.name == name).unwrap_or_else(|| {
         all.push(Asked {
             name,
+            selection: Selection::nothing(),
             redact: Vec::new(),
         });
         all.len() - 1
     });
     &mut all[at]
+}
+
+/// What a rule must know: its namespaces, but all labels, since it tells what enters and leaves its selector.
+fn seen_by(rule: &CompiledRule) -> SelectionPart {
+    SelectionPart {
+        namespaces: rule.namespaces().unwrap_or_default().to_vec(),
+        labels: LabelSelector::everything(),
+    }
 }
 
 fn planned_rule(given: &Given<RuleSpec>, good: &GoodRule, sinks: &BTreeMap<String, GoodSink>) -> PlannedRule {

@@ -10,7 +10,11 @@ use skopos_object::Object;
 use skopos_react::{Reactor, RuleState};
 use tokio::sync::watch;
 
-use crate::{Verdicts, engine::manager_config, verdict::RuleVerdict};
+use crate::{
+    Verdicts,
+    engine::manager_config,
+    verdict::{RecordVerdict, RuleVerdict},
+};
 
 /// For so long a hole makes the capture count as incomplete.
 const HOLE_SHOWN: Duration = Duration::from_secs(24 * 3600);
@@ -167,21 +171,24 @@ impl About {
             complete(Some(one), status.as_ref(), &holes)
         });
         let worst = captured.reduce(|worst, one| if worst.holds { one } else { worst });
-        let problems = [verdict.problems.as_slice(), &verdict.not_served].concat();
-        let mut conditions = vec![match problems.is_empty() {
-            true => Shown::yes("Ready", "Recording", verdict.collections.join(", ")),
-            false => Shown::no("Ready", "Invalid", problems.join("; ")),
-        }];
+        let mut conditions = vec![recording(verdict)];
         conditions.extend(worst);
         let n_changes: u64 = verdict
             .collections
             .iter()
             .map(|one| self.journal.n_changes(one))
             .sum();
+        let n_objects: usize = self
+            .journal
+            .collections()
+            .iter()
+            .filter(|one| verdict.collections.contains(&one.name))
+            .map(|one| one.n_objects)
+            .sum();
         context
             .status(|status| {
                 show(status, &conditions);
-                status.set("changes", n_changes);
+                status.set("objects", n_objects).set("changes", n_changes);
             })
             .await?;
         Ok(Action::RequeueAfter(self.every))
@@ -215,6 +222,24 @@ impl Shown {
 fn show(status: &mut StatusEdit, conditions: &[Shown]) {
     for shown in conditions {
         status.condition(shown.kind, shown.holds, shown.reason, shown.message.as_str());
+    }
+}
+
+fn recording(verdict: &RecordVerdict) -> Shown {
+    if !verdict.problems.is_empty() {
+        let mut message = verdict.problems.join("; ");
+        if let Some(generation) = verdict.in_force {
+            message += &format!(" (generation {generation} stays in force)");
+        }
+        return Shown::no("Ready", "Invalid", message);
+    }
+    match verdict.not_served.is_empty() {
+        true => Shown::yes("Ready", "Recording", verdict.collections.join(", ")),
+        false => {
+            let missing = verdict.not_served.join("; ");
+            let message = format!("{missing}; it is recorded as soon as it is there");
+            Shown::no("Ready", "KindNotServed", message)
+        }
     }
 }
 

@@ -113,4 +113,6 @@ pub struct RecordVerdict {
     pub problems: Vec<String>,
     /// What it names and is not served.
     pub not_served: Vec<String>,
+    /// Which generation is in force; an older one while the newest has problems.
+    pub in_force: Option<i64>,
 }

@@ -345,3 +345,103 @@ async fn a_rule_that_writes_other_objects_goes_on() {
     );
     stage.stop().await;
 }
+
+impl Stage {
+    async fn record(&self, name: &str, namespace: &str, spec: Value) {
+        let record = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Record",
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec});
+        self.server.put(&record).await;
+    }
+
+    /// The status of a record, once it is as it should be.
+    async fn record_status(&self, namespace: &str, name: &str, check: impl Fn(&Value) -> bool) -> Value {
+        let records = self.server.api("skopos.dev/v1alpha1", "Record", "records");
+        let api = skopos_client::Api::namespaced(records.client(), records.resource(), namespace);
+        let mut last = Value::Null;
+        for _ in 0..1000 {
+            let record = api.get(name).await.unwrap();
+            last = record.get("status").cloned().unwrap_or_default();
+            if check(&last) {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the status never became so: {last:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_keeps_what_it_selects_and_waits_for_what_is_not_served() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "skopos-system"}});
+    stage.server.put(&namespace).await;
+    stage.widget("plain", 1).await;
+    let spec = |kind: &str| {
+        json!({"watch": [{"group": "example.com", "kind": kind,
+        "namespaces": ["default"], "selector": {"matchLabels": {"tier": "gold"}}}]})
+    };
+    stage.record("gold", "skopos-system", spec("Widget")).await;
+    stage.record("later", "skopos-system", spec("Gadget")).await;
+    let is_ready = |status: &Value| is(status, "Ready", "True") && is(status, "CaptureComplete", "True");
+    stage.record_status("skopos-system", "gold", is_ready).await;
+    let labelled = json!({"apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": "gold", "namespace": "default", "labels": {"tier": "gold"}}, "spec": {"size": 1}});
+    stage.server.put(&labelled).await;
+    let status = stage
+        .record_status("skopos-system", "gold", |status| status["changes"] == 1)
+        .await;
+    assert_eq!(status["objects"], 1, "{status:#}");
+    let status = stage
+        .record_status("skopos-system", "later", |status| is(status, "Ready", "False"))
+        .await;
+    assert_eq!(
+        condition(&status, "Ready")["reason"],
+        "KindNotServed",
+        "{status:#}"
+    );
+    // A second one of the kind asks for the rest.
+    stage
+        .record(
+            "own",
+            "default",
+            json!({"watch": [{"group": "example.com", "kind": "widgets"}]}),
+        )
+        .await;
+    stage
+        .record_status("default", "own", |status| status["objects"] == 2)
+        .await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_asks_for_what_it_may_not_have_says_so() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    let cases = [
+        (
+            json!([{"group": "example.com", "kind": "Widget", "namespaces": ["kube-system"]}]),
+            "sees only that one",
+        ),
+        (
+            json!([{"group": "example.com", "kind": "Widget", "version": "v7"}]),
+            "captured in version v1",
+        ),
+        (
+            json!([{"group": "example.com", "kind": "Widget",
+                "selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]),
+            "spec.watch[0].selector",
+        ),
+    ];
+    for (index, (watch, expected)) in cases.into_iter().enumerate() {
+        let name = format!("bad-{index}");
+        stage.record(&name, "default", json!({"watch": watch})).await;
+        let status = stage
+            .record_status("default", &name, |status| is(status, "Ready", "False"))
+            .await;
+        let ready = condition(&status, "Ready");
+        assert_eq!(ready["reason"], "Invalid", "{status:#}");
+        assert!(ready["message"].as_str().unwrap().contains(expected), "{ready:#}");
+    }
+    stage.stop().await;
+}

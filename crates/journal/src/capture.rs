@@ -2,6 +2,8 @@
 
 mod compare;
 mod follow;
+mod selection;
+mod widen;
 
 use std::{
     collections::BTreeMap,
@@ -15,6 +17,8 @@ use skopos_informer::ReflectorConfig;
 use skopos_object::{CollectionName, Collections};
 use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
+
+pub use self::selection::{Selection, SelectionPart};
 
 use self::follow::Follower;
 use crate::{FieldPath, Journal};
@@ -65,6 +69,8 @@ impl Default for CaptureConfig {
 pub struct Asked {
     /// Which.
     pub name: CollectionName,
+    /// Which of its objects.
+    pub selection: Selection,
     /// Fields that are not written down.
     pub redact: Vec<FieldPath>,
 }
@@ -74,6 +80,7 @@ impl From<&str> for Asked {
     fn from(name: &str) -> Self {
         Self {
             name: name.into(),
+            selection: Selection::Everything,
             redact: Vec::new(),
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     state::{About, Collection, Known, Position, State, Uid, read_hole, write_hole},
 };
 
-const MAGIC: &[u8; 8] = b"SKOPJCP\n";
+const MAGIC: &[u8; 8] = b"SKOPJC2\n";
 /// So many objects are copied while readers of the state wait.
 const OBJECTS_AT_ONCE: usize = 2000;
 /// So much is written at once.

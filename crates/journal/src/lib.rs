@@ -34,7 +34,7 @@ mod state;
 mod tests;
 
 pub use crate::{
-    capture::{Asked, Capture, CaptureConfig, CaptureStatus, Phase},
+    capture::{Asked, Capture, CaptureConfig, CaptureStatus, Phase, Selection, SelectionPart},
     commit::CommitError,
     entry::{ChangeId, Entry, Observed, Seq},
     journal::{Captured, Journal, JournalConfig, JournalStats, OpenError},

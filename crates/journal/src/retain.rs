@@ -43,6 +43,17 @@ pub struct Limits {
     pub max_changes: Option<u64>,
 }
 
+impl Limits {
+    /// What keeps as much as either of two.
+    #[must_use]
+    pub fn longest(self, other: Self) -> Self {
+        Self {
+            max_age: self.max_age.zip(other.max_age).map(|(a, b)| a.max(b)),
+            max_changes: self.max_changes.zip(other.max_changes).map(|(a, b)| a.max(b)),
+        }
+    }
+}
+
 impl Retention {
     fn of(&self, state: &State, collection: u32) -> Limits {
         let name = state.get(collection).map(|one| one.about.name.as_str());

@@ -58,6 +58,8 @@ pub(crate) struct Position {
     pub(crate) history: Option<HistoryId>,
     /// When that was so.
     pub(crate) at: Timestamp,
+    /// Which objects were asked for then, as [`Selection`](crate::Selection) writes it.
+    pub(crate) selection: String,
 }
 
 /// An object that exists, as far as is known.
@@ -238,6 +240,7 @@ impl Position {
         out.text(self.version.as_str());
         out.text(self.history.as_ref().map_or("", |history| &history.0));
         out.time(self.at);
+        out.text(&self.selection);
     }
 
     pub(crate) fn read(input: &mut In<'_>) -> Result<(u32, Self), Malformed> {
@@ -248,6 +251,11 @@ impl Position {
             version,
             history: (!history.is_empty()).then(|| HistoryId(history.into())),
             at: input.time()?,
+            // Before there were selections everything was asked for.
+            selection: match input.0.is_empty() {
+                true => String::new(),
+                false => input.text()?.into(),
+            },
         };
         Ok((collection, position))
     }

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::PoisonError};
 use jiff::Timestamp;
 use skopos_object::{Object, ObjectKey, Op, ResourceVersion};
 
+use super::Selection;
 use crate::{
     Journal, Observed,
     commit::Draft,
@@ -24,6 +25,9 @@ pub(super) struct Comparison {
     journal: Journal,
     collection: u32,
     redactor: Redactor,
+    /// Which objects are asked for, and which were before.
+    asked: Selection,
+    asked_before: Selection,
 }
 
 /// What is known of an object within a batch: more than the mirror has.
@@ -58,24 +62,82 @@ impl Comparison {
             journal,
             collection,
             redactor,
+            asked: Selection::Everything,
+            asked_before: Selection::Everything,
+        }
+    }
+
+    /// Of some objects only.
+    pub(super) fn within(self, asked: Selection, asked_before: Selection) -> Self {
+        Self {
+            asked,
+            asked_before,
+            ..self
+        }
+    }
+
+    /// Whether there may be objects that are asked for and were not before.
+    pub(super) fn asks_for_more(&self) -> bool {
+        !self.asked_before.covers(&self.asked)
+    }
+
+    /// An object is there, and may be one that was not asked for before.
+    pub(super) fn newly_asked(&self, object: Object, observed: Observed, batch: &mut Batch) {
+        let key = mirror_key(&object.key());
+        let is_new = self.asked.takes(&object) && !self.asked_before.takes(&object);
+        if is_new && matches!(self.before(&key, batch), Before::Nothing) {
+            self.created(key, self.redactor.redact(object), observed, batch);
+        }
+    }
+
+    /// Whether a watch tells of something that is past: the object is known as it was later.
+    pub(super) fn is_past(&self, object: &Object, batch: &Batch) -> bool {
+        match self.before(&mirror_key(&object.key()), batch) {
+            Before::Exists { version, .. } => version > object.resource_version(),
+            Before::Nothing => false,
         }
     }
 
     /// An object is there, as a watch says.
     pub(super) fn applied(&self, object: Object, observed: Observed, batch: &mut Batch) {
+        let is_asked = self.asked.takes(&object);
+        let observed_new = self.observed_new(&object, observed);
         let object = self.redactor.redact(object);
         let key = mirror_key(&object.key());
         match self.before(&key, batch) {
-            Before::Nothing => self.created(key, object, observed, batch),
+            Before::Nothing => {
+                if is_asked {
+                    self.created(key, object, observed_new, batch);
+                }
+            }
             Before::Exists { uid, version } if uid == Uid::new(object.uid()) => {
-                if version != object.resource_version() {
+                let is_new = version != object.resource_version();
+                if is_new && (is_asked || self.was_asked(&key, batch)) {
                     self.updated(key, object, observed, batch);
                 }
             }
             Before::Exists { .. } => {
                 self.gone(&key, observed, batch);
-                self.created(key, object, observed, batch);
+                if is_asked {
+                    self.created(key, object, observed_new, batch);
+                }
             }
+        }
+    }
+
+    /// Whether an object that is known was one of those that are asked for, as it was last written down.
+    fn was_asked(&self, key: &str, batch: &Batch) -> bool {
+        match self.asked == Selection::Everything {
+            true => true,
+            false => self.body(key, batch).is_none_or(|last| self.asked.takes(&last)),
+        }
+    }
+
+    /// Of an object that nobody asked for before, nothing is known about its past.
+    fn observed_new(&self, object: &Object, observed: Observed) -> Observed {
+        match observed {
+            Observed::Relist { .. } if !self.asked_before.takes(object) => Observed::First,
+            observed => observed,
         }
     }
 
@@ -96,12 +158,18 @@ impl Comparison {
 
     /// An object is gone, and this is its last state.
     pub(super) fn deleted(&self, object: Object, observed: Observed, batch: &mut Batch) {
+        let is_asked = self.asked.takes(&object);
         let object = self.redactor.redact(object);
         let key = mirror_key(&object.key());
-        let is_other =
-            matches!(self.before(&key, batch), Before::Exists { uid, .. } if uid != Uid::new(object.uid()));
-        if is_other {
-            self.gone(&key, observed, batch);
+        match self.before(&key, batch) {
+            Before::Nothing if !is_asked => return,
+            Before::Exists { uid, .. } if uid != Uid::new(object.uid()) => {
+                self.gone(&key, observed, batch);
+                if !is_asked {
+                    return;
+                }
+            }
+            _ => {}
         }
         let meta = self.meta(Op::Deleted, &object, observed);
         let bodies = Bodies::pack(Some(object.bytes()), None);

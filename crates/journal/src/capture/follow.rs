@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Asked, CaptureStatus, Phase, Shared,
+    Asked, CaptureStatus, Phase, Selection, Shared,
     compare::{Batch, Comparison},
     lock,
 };
@@ -34,7 +34,7 @@ pub(super) struct Follower {
 }
 
 /// Why following came to an end for now.
-enum Ended {
+pub(super) enum Ended {
     /// It may be served by something else, or by nothing.
     Lost,
     /// The journal takes no more changes.
@@ -172,10 +172,20 @@ impl Follower {
             true => (ListReason::OtherHistory.as_str(), false),
             false => ("damaged", true),
         };
-        let redactor = Redactor::new(self.asked.redact.clone());
+        let comparison = self.comparison(collection, position.as_ref());
+        if let Some(position) = &position
+            && !from.is_empty()
+            && comparison.asks_for_more()
+        {
+            let position = Position {
+                selection: self.asked.selection.to_text(),
+                ..position.clone()
+            };
+            self.widen(found, collection, &comparison, position).await?;
+        }
         Ok(Session {
             collection,
-            comparison: Arc::new(Comparison::new(self.shared.journal.clone(), collection, redactor)),
+            comparison: Arc::new(comparison),
             reflector: Reflector::resume(found.source.clone(), self.shared.config.reflector.clone(), from),
             history,
             known_until: position.map(|position| position.at),
@@ -185,6 +195,13 @@ impl Follower {
             resumed_until: None,
             n_not_found: 0,
         })
+    }
+
+    fn comparison(&self, collection: u32, position: Option<&Position>) -> Comparison {
+        let redactor = Redactor::new(self.asked.redact.clone());
+        let before = position.map(|position| Selection::from_text(&position.selection));
+        Comparison::new(self.shared.journal.clone(), collection, redactor)
+            .within(self.asked.selection.clone(), before.unwrap_or_default())
     }
 
     /// The number of the collection, which it gets now if it has none.
@@ -281,6 +298,8 @@ impl Follower {
             let mut batch = Batch::default();
             for report in reports.iter() {
                 match report {
+                    Report::Applied(object) | Report::Deleted(object)
+                        if comparable && comparison.is_past(object, &batch) => {}
                     Report::Applied(object) => comparison.applied(object.clone(), observed, &mut batch),
                     Report::Listed(object) => {
                         comparison.listed(object.clone(), observed, comparable, &mut batch);
@@ -362,6 +381,7 @@ impl Follower {
             version,
             history: session.history.clone(),
             at: (self.shared.config.now)(),
+            selection: self.asked.selection.to_text(),
         }
     }
 
@@ -391,7 +411,7 @@ impl Follower {
         }
     }
 
-    async fn write_once(&self, drafts: Vec<Draft>) -> Result<Option<Seq>, Ended> {
+    pub(super) async fn write_once(&self, drafts: Vec<Draft>) -> Result<Option<Seq>, Ended> {
         let phase = self.phase();
         let written = self.write(|| drafts.clone()).await;
         if matches!(self.phase(), Some(Phase::Paused(_)))
@@ -423,7 +443,7 @@ impl Follower {
         self.update(|status| status.heard = Some(now));
     }
 
-    fn note_trouble(&self, error: &dyn std::error::Error) {
+    pub(super) fn note_trouble(&self, error: &dyn std::error::Error) {
         let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {

@@ -1,0 +1,167 @@
+//! What records ask for.
+
+use skopos_api::{RecordSpec, Scope};
+use skopos_journal::{FieldPath, Limits, SelectionPart};
+use skopos_object::{CollectionName, LabelSelector, Object};
+use skopos_react::rule::SYSTEM_NAMESPACE;
+
+use super::{Found, Planned, Planner, ask};
+use crate::{RecordVerdict, kinds::Given};
+
+/// A record without problems.
+#[derive(Clone, Debug)]
+pub(super) struct GoodRecord {
+    generation: i64,
+    watched: Vec<Watched>,
+    redact: Vec<FieldPath>,
+    limits: Limits,
+}
+
+/// Objects of one kind.
+#[derive(Clone, Debug)]
+struct Watched {
+    group: String,
+    kind: String,
+    version: Option<String>,
+    part: SelectionPart,
+}
+
+impl Planner {
+    pub(super) async fn plan_record(
+        &mut self,
+        name: &str,
+        given: &Given<RecordSpec>,
+        definitions: &[Object],
+        planned: &mut Planned,
+    ) {
+        let mut verdict = RecordVerdict {
+            generation: given.generation,
+            ..RecordVerdict::default()
+        };
+        match GoodRecord::read(given) {
+            Ok(good) => {
+                self.records.insert(name.to_owned(), good);
+            }
+            Err(problems) => verdict.problems = problems,
+        }
+        // One with a mistake leaves the last good one: to go on without its redactions would write down too much.
+        if let Some(good) = self.records.get(name) {
+            verdict.in_force = Some(good.generation);
+            self.put_in_force(good, definitions, &mut verdict, planned).await;
+        }
+        planned.verdicts.records.insert(name.to_owned(), verdict);
+    }
+
+    async fn put_in_force(
+        &self,
+        good: &GoodRecord,
+        definitions: &[Object],
+        verdict: &mut RecordVerdict,
+        planned: &mut Planned,
+    ) {
+        for watched in &good.watched {
+            let found = match self.find(&watched.group, &watched.kind, definitions).await {
+                Ok(found) => found,
+                Err(reason) => {
+                    planned.is_unsettled = true;
+                    verdict.not_served.push(reason);
+                    continue;
+                }
+            };
+            let name = CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
+            if let Some(asked) = &watched.version
+                && let Some(served) = self.served_version(&found, &name).await
+                && *asked != served
+            {
+                verdict.problems.push(format!(
+                    "spec.watch.version: changes are captured in version {served}, not {asked}: leave the field out"
+                ));
+                continue;
+            }
+            let limits = planned.retention.collections.entry(name.to_string());
+            limits
+                .and_modify(|others| *others = others.longest(good.limits))
+                .or_insert(good.limits);
+            verdict.collections.push(name.to_string());
+            let asked = ask(&mut planned.asked, name);
+            asked.selection.add(watched.part.clone());
+            asked.redact.extend(good.redact.iter().cloned());
+        }
+        verdict.collections.sort();
+        verdict.collections.dedup();
+    }
+
+    /// The version in which changes of a kind are captured: the one that the server prefers.
+    async fn served_version(&self, found: &Found, name: &CollectionName) -> Option<String> {
+        match &found.version {
+            Some(version) => Some(version.clone()),
+            None => {
+                let served = self.around.collections.open(name).await.ok()?;
+                Some(served.kind.version)
+            }
+        }
+    }
+}
+
+impl GoodRecord {
+    /// Checks everything that can be checked without a server.
+    fn read(given: &Given<RecordSpec>) -> Result<Self, Vec<String>> {
+        let spec = given.spec.as_ref().map_err(|problem| vec![problem.clone()])?;
+        let mut problems = Vec::new();
+        let mut redact = Vec::new();
+        for path in &spec.redact {
+            match FieldPath::parse(path) {
+                Ok(path) => redact.push(path),
+                Err(error) => problems.push(format!("spec.redact: {error}")),
+            }
+        }
+        let mut watched = Vec::new();
+        for (index, scope) in spec.watch.iter().enumerate() {
+            match part(given, scope) {
+                Ok(part) => watched.push(Watched {
+                    group: scope.group.clone(),
+                    kind: scope.kind.clone(),
+                    version: scope.version.clone(),
+                    part,
+                }),
+                Err(problem) => problems.push(format!("spec.watch[{index}].{problem}")),
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(Self {
+                generation: given.generation,
+                watched,
+                redact,
+                limits: Limits {
+                    max_age: spec.keep.age.map(|span| span.0),
+                    max_changes: spec.keep.changes,
+                },
+            }),
+            false => Err(problems),
+        }
+    }
+}
+
+/// Which objects of its kind a scope means.
+fn part(given: &Given<RecordSpec>, scope: &Scope) -> Result<SelectionPart, String> {
+    let labels = match &scope.selector {
+        None => LabelSelector::everything(),
+        Some(selector) => {
+            let json = serde_json::to_value(selector).unwrap_or_default();
+            LabelSelector::from_match(&json).map_err(|error| format!("selector: {error}"))?
+        }
+    };
+    let own = &given.key.namespace;
+    let is_unrestricted = given.is_from_file || own == SYSTEM_NAMESPACE;
+    let namespaces = match is_unrestricted {
+        true => scope.namespaces.clone(),
+        false if scope.namespaces.iter().all(|one| one == own) => vec![own.clone()],
+        false => {
+            return Err(format!(
+                "namespaces: a record in the namespace {own:?} sees only that one: leave the field out, or put the record \
+                 into the namespace {SYSTEM_NAMESPACE}"
+            ));
+        }
+    };
+    Ok(SelectionPart { namespaces, labels })
+}

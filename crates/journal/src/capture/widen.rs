@@ -1,0 +1,70 @@
+//! More objects of a collection are asked for than before: those that are new to the journal are written down, and
+//! what was known goes on where it was, without a hole.
+
+use futures_util::StreamExt as _;
+use skopos_object::{Collection, ListItem, ListRequest, ListWatchError, Object};
+
+use super::{
+    compare::{Batch, Comparison},
+    follow::{Ended, Follower},
+};
+use crate::{Observed, commit::Draft, state::Position};
+
+/// So many objects are asked for, and written down, at once.
+const PAGE: usize = 500;
+
+impl Follower {
+    /// Writes down the objects that were not asked for up to `position`, and that they are from now on.
+    ///
+    /// The watch then goes on from `position`, which is older than what was listed; what it says about these objects
+    /// again is older than what is known of them, and is left out.
+    pub(super) async fn widen(
+        &self,
+        found: &Collection,
+        collection: u32,
+        comparison: &Comparison,
+        position: Position,
+    ) -> Result<(), Ended> {
+        let mut request = ListRequest {
+            limit: Some(PAGE),
+            ..ListRequest::default()
+        };
+        loop {
+            let (objects, next) = match page(found, request.clone()).await {
+                Ok(page) => page,
+                Err(error) => {
+                    self.note_trouble(&error);
+                    return Err(Ended::Lost);
+                }
+            };
+            let mut batch = Batch::default();
+            for object in objects {
+                comparison.newly_asked(object, Observed::First, &mut batch);
+            }
+            self.write_once(batch.drafts).await?;
+            if next.is_none() {
+                break;
+            }
+            request.continue_token = next;
+        }
+        self.write_once(vec![Draft::Position(collection, position)])
+            .await?;
+        Ok(())
+    }
+}
+
+async fn page(
+    found: &Collection,
+    request: ListRequest,
+) -> Result<(Vec<Object>, Option<String>), ListWatchError> {
+    let mut items = found.source.list(request).await?;
+    let mut objects = Vec::new();
+    while let Some(item) = items.next().await {
+        match item? {
+            ListItem::Object(object) => objects.push(object),
+            ListItem::Malformed(_) => {}
+            ListItem::End(end) => return Ok((objects, end.continue_token)),
+        }
+    }
+    Err(ListWatchError::Unavailable("the list was cut off".into()))
+}
