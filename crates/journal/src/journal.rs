@@ -166,8 +166,9 @@ impl Journal {
         Self::open_on(Arc::new(disk), config)
     }
 
-    pub(crate) fn open_on(disk: Arc<dyn Disk>, config: JournalConfig) -> Result<Self, OpenError> {
-        let path = config.dir.clone();
+    /// Opens a journal on any directory, which nobody else may write. Reads what it must, which blocks.
+    pub fn open_on(disk: Arc<dyn Disk>, config: JournalConfig) -> Result<Self, OpenError> {
+        let path = disk.path();
         let failed = |source| OpenError::Io {
             path: path.clone(),
             source,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use prometheus_client::registry::Registry;
-use redb::backends::InMemoryBackend;
+use redb::{StorageBackend, backends::InMemoryBackend};
 use skopos_journal::{Log, Seq};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -67,6 +67,11 @@ impl Reactor {
     /// Keeps the state in memory, and forgets it in the end: for trying things out.
     pub fn in_memory(log: Arc<dyn Log>, config: Config) -> Result<Self, Error> {
         Self::on(Store::in_backend(InMemoryBackend::new())?, log, config)
+    }
+
+    /// Opens the state in a file that is not on this machine. `place` is for messages. Reads what it must, which blocks.
+    pub fn in_backend(backend: impl StorageBackend, place: &Path, log: Arc<dyn Log>) -> Result<Self, Error> {
+        Self::on(Store::in_slow_backend(backend, place)?, log, Config::default())
     }
 
     pub(super) fn on(store: Store, log: Arc<dyn Log>, config: Config) -> Result<Self, Error> {

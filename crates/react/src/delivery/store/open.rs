@@ -41,6 +41,16 @@ impl Store {
         Ok(store)
     }
 
+    /// Keeps everything in `backend`, whose reads and writes may take long. `place` is for messages.
+    pub(crate) fn in_slow_backend(backend: impl StorageBackend, place: &Path) -> Result<Self, Error> {
+        let opened = builder()
+            .create_with_backend(backend)
+            .map_err(|error| refused(place, error))?;
+        let store = Self::new(opened, Threads::Blocking);
+        store.check(place)?;
+        Ok(store)
+    }
+
     fn new(database: Database, threads: Threads) -> Self {
         Self {
             database: Arc::new(database),

@@ -1,0 +1,7 @@
+//! The same promises by every server: PostgreSQL, NATS and one in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod blocks;
+mod files;
+mod secrets;
+mod support;
