@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod conflict;
 mod element;
+mod first;
 mod last_applied;
 mod managed;
 mod merge;
@@ -88,9 +89,14 @@ pub enum ApplyError {
 /// object does not fit its schema, the entries are removed: an update never fails for their sake.
 pub fn track_update(target: &Target<'_>, live: Option<&Value>, new: &mut Value, manager: &Manager<'_>) {
     let empty = empty_object(target, manager);
+    let created = live.is_none() && target.empty.is_none();
     let live = live.unwrap_or(&empty);
     let managed = live_or_new(live, new, manager);
     remove_entries(new);
+    if created && managed.owners.is_empty() {
+        let entries = first::entries(target, new, manager);
+        return put_entries(new, entries);
+    }
     // An object that was not tracked from the start is tracked only after it is applied.
     if managed.owners.is_empty() && has_uid(live) {
         return;
@@ -363,7 +369,11 @@ fn without_entries(object: &Value) -> Value {
 
 fn set_entries(object: &mut Value, managed: &Managed) {
     remove_entries(object);
-    let (Some(entries), Some(object)) = (managed.to_json(), object.as_object_mut()) else {
+    put_entries(object, managed.to_json());
+}
+
+fn put_entries(object: &mut Value, entries: Option<Value>) {
+    let (Some(entries), Some(object)) = (entries, object.as_object_mut()) else {
         return;
     };
     let metadata = object

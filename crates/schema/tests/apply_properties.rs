@@ -262,7 +262,39 @@ fn entries() -> impl Strategy<Value = Value> {
     prop_oneof![9 => prop::collection::vec(entry, 0..4).prop_map(Value::from), 1 => any_value()]
 }
 
+/// Spoils a value somewhere: an item twice, something empty, something of another type.
+fn spoilt(mut spec: Value, choice: usize) -> Value {
+    match choice % 8 {
+        0 => spec["set"] = json!(["s1", "s2", "s1"]),
+        1 => spec["list"] = json!([{"name": "m", "value": "a"}, {"name": "n"}, {"name": "m"}]),
+        2 => spec["labels"] = json!({}),
+        3 => spec["nested"] = json!(null),
+        4 => spec["text"] = json!({"not": "text"}),
+        5 => spec["unknown"] = json!(1),
+        6 => spec["list"] = json!([{"value": "without a name"}]),
+        _ => {}
+    }
+    spec
+}
+
 proptest! {
+    #[test]
+    fn a_create_owns_what_a_comparison_with_nothing_finds(
+        spec in spec(), choice in 0..16_usize, labels in texts(&["a", "b"]), reset in 0..5_usize,
+    ) {
+        let mut created = thing(&spoilt(spec, choice));
+        created["metadata"]["labels"] = labels;
+        created["metadata"]["uid"] = json!("u");
+        let resets: [&[&[&str]]; 4] = [&[&["spec"]], &[&["metadata"]], &[&["spec", "labels"], &["spec", "text"]], &[]];
+        let reset = resets.get(reset).map(|paths| FieldSet::of_paths(paths));
+        let target = Target { reset: reset.as_ref(), ..target() };
+        let mut compared = created.clone();
+        let nothing = json!({"apiVersion": VERSION, "kind": "Thing"});
+        track_update(&target, Some(&nothing), &mut compared, &manager("a"));
+        track_update(&target, None, &mut created, &manager("a"));
+        prop_assert_eq!(created, compared);
+    }
+
     #[test]
     fn applying_twice_changes_nothing(first in spec(), second in spec()) {
         let live = applied(None, "a", &first).unwrap();

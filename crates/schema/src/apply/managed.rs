@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::Manager;
 use super::set::FieldSet;
 use crate::clock::{format_rfc3339, parse_rfc3339};
 
@@ -106,22 +107,64 @@ impl Owner {
     }
 
     fn to_json(&self, time: Option<i64>) -> Value {
+        let header = Header {
+            manager: &self.manager,
+            operation: self.operation,
+            api_version: &self.api_version,
+            subresource: &self.subresource,
+            time,
+        };
+        header.entry(self.set.contents(false))
+    }
+}
+
+/// All of an entry but its fields.
+struct Header<'a> {
+    manager: &'a str,
+    operation: Operation,
+    api_version: &'a str,
+    subresource: &'a str,
+    time: Option<i64>,
+}
+
+impl Header<'_> {
+    fn entry(&self, fields: Map<String, Value>) -> Value {
         let mut entry = Map::new();
         let mut put = |name: &str, value: &str| {
             if !value.is_empty() {
                 entry.insert(name.to_owned(), value.into());
             }
         };
-        put("manager", &self.manager);
+        put("manager", self.manager);
         put("operation", self.operation.as_str());
-        put("apiVersion", &self.api_version);
-        put("subresource", &self.subresource);
+        put("apiVersion", self.api_version);
+        put("subresource", self.subresource);
         put("fieldsType", "FieldsV1");
-        if let Some(time) = time {
+        if let Some(time) = self.time {
             put("time", &format_rfc3339(time));
         }
-        entry.insert("fieldsV1".to_owned(), self.set.to_json());
+        entry.insert("fieldsV1".to_owned(), Value::Object(fields));
         Value::Object(entry)
+    }
+}
+
+/// The entry of a manager who creates an object with these fields.
+pub(super) fn first_entry(manager: &Manager<'_>, fields: Map<String, Value>) -> Value {
+    let header = Header {
+        manager: name_of(manager),
+        operation: Operation::Update,
+        api_version: manager.api_version,
+        subresource: manager.subresource,
+        time: parse_rfc3339(manager.time),
+    };
+    header.entry(fields)
+}
+
+/// The name that a manager's entry has.
+pub(super) fn name_of<'a>(manager: &Manager<'a>) -> &'a str {
+    match manager.name {
+        "" => "unknown",
+        name => name,
     }
 }
 

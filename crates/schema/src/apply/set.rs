@@ -194,7 +194,7 @@ impl FieldSet {
         out
     }
 
-    fn contents(&self, include_self: bool) -> Map<String, Value> {
+    pub(super) fn contents(&self, include_self: bool) -> Map<String, Value> {
         let mut out = Map::new();
         if include_self && !(self.members.is_empty() && self.children.is_empty()) {
             out.insert(".".to_owned(), Value::Object(Map::new()));

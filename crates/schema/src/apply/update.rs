@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::check::{Duplicates, check};
 use super::compare::{Comparison, compare};
-use super::managed::{Managed, Operation, Owner};
+use super::managed::{Managed, Operation, Owner, name_of};
 use super::merge::merge;
 use super::set::FieldSet;
 use super::types::Type;
@@ -257,31 +257,30 @@ pub(super) fn strip(managed: &mut Managed, id: &str) {
 static ENTRIES: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_paths(&[&["metadata", "managedFields"]]));
 
 static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
-    FieldSet::of_paths(&[
-        &["apiVersion"],
-        &["kind"],
-        &["metadata"],
-        &["metadata", "name"],
-        &["metadata", "namespace"],
-        &["metadata", "creationTimestamp"],
-        &["metadata", "selfLink"],
-        &["metadata", "uid"],
-        &["metadata", "clusterName"],
-        &["metadata", "generation"],
-        &["metadata", "managedFields"],
-        &["metadata", "resourceVersion"],
-    ])
+    let mut unowned = FieldSet::of_paths(&[&["apiVersion"], &["kind"], &["metadata"]]);
+    for name in UNOWNED_METADATA {
+        unowned = unowned.union(FieldSet::of_paths(&[&["metadata", name]]));
+    }
+    unowned
 });
+
+/// Fields of `metadata` that are never owned.
+pub(super) const UNOWNED_METADATA: [&str; 9] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+];
 
 /// The entry of a manager, still without fields.
 pub(super) fn owner(manager: &Manager<'_>, operation: Operation) -> Owner {
-    let name = if manager.name.is_empty() {
-        "unknown"
-    } else {
-        manager.name
-    };
     Owner {
-        manager: name.to_owned(),
+        manager: name_of(manager).to_owned(),
         operation,
         api_version: manager.api_version.to_owned(),
         subresource: manager.subresource.to_owned(),
