@@ -88,15 +88,14 @@ pub enum ApplyError {
 /// itself brings count instead of the live ones if they are sound. Where ownership cannot be told, because an
 /// object does not fit its schema, the entries are removed: an update never fails for their sake.
 pub fn track_update(target: &Target<'_>, live: Option<&Value>, new: &mut Value, manager: &Manager<'_>) {
-    let empty = empty_object(target, manager);
-    let created = live.is_none() && target.empty.is_none();
-    let live = live.unwrap_or(&empty);
-    let managed = live_or_new(live, new, manager);
+    let managed = live_or_new(live.or(target.empty), new, manager);
     remove_entries(new);
-    if created && managed.owners.is_empty() {
+    if live.is_none() && target.empty.is_none() && managed.owners.is_empty() {
         let entries = first::entries(target, new, manager);
         return put_entries(new, entries);
     }
+    let empty = empty_object(target, manager);
+    let live = live.unwrap_or(&empty);
     // An object that was not tracked from the start is tracked only after it is applied.
     if managed.owners.is_empty() && has_uid(live) {
         return;
@@ -315,8 +314,8 @@ fn text(refusal: Refusal) -> String {
 }
 
 /// The entries that count: those of the request if they are sound, else the live ones.
-fn live_or_new(live: &Value, new: &Value, manager: &Manager<'_>) -> Managed {
-    let live_entries = || Managed::parse(entries(live)).unwrap_or_default();
+fn live_or_new(live: Option<&Value>, new: &Value, manager: &Manager<'_>) -> Managed {
+    let live_entries = || Managed::parse(live.and_then(entries)).unwrap_or_default();
     if !manager.subresource.is_empty() {
         return live_entries();
     }

@@ -68,7 +68,8 @@ fn days_since_epoch(year: i64, month: u32, day: u32) -> i64 {
 }
 
 /// Writes seconds since 1970 as an RFC 3339 timestamp in UTC.
-pub(crate) fn format_rfc3339(seconds: i64) -> String {
+#[must_use]
+pub fn format_rfc3339(seconds: i64) -> String {
     let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -84,7 +85,31 @@ pub(crate) fn format_rfc3339(seconds: i64) -> String {
     };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    if !(0..=9999).contains(&year) {
+        return format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
+    }
+    let mut out = String::with_capacity("2026-01-05T09:03:07Z".len());
+    // Every write comes through here, and the formatting of numbers by the standard library takes ten times as long.
+    for (number, digits, end) in [
+        (year, 4, '-'),
+        (month, 2, '-'),
+        (day, 2, 'T'),
+        (hour, 2, ':'),
+        (minute, 2, ':'),
+        (second, 2, 'Z'),
+    ] {
+        push_digits(&mut out, number, digits);
+        out.push(end);
+    }
+    out
+}
+
+/// Writes a number that has no more than so many digits.
+fn push_digits(out: &mut String, number: i64, digits: u32) {
+    for place in (0..digits).rev() {
+        let digit = number / 10_i64.pow(place) % 10;
+        out.push(char::from(b'0' + digit as u8));
+    }
 }
 
 /// Words a span of seconds with two or three significant figures: `5s`, `2m3s`, `3h`, `5d4h`, `2y30d`.

@@ -32,7 +32,7 @@ pub use crate::{
         ApplyError, Conflict, FieldSet, FieldSetError, Manager, ReplicasPaths, Target, apply,
         entries_after_scale, keep_times, scale_entries, scale_schema, track_update,
     },
-    clock::{age, human_duration},
+    clock::{age, format_rfc3339, human_duration},
     column::{Column, ColumnError, ColumnType, selectable_value},
     defaulting::default,
     embedded::{coerce_embedded, validate_embedded},

@@ -50,7 +50,7 @@ pub(super) fn fill_for_update(new: &mut Value, old: &Value) {
 
 /// Seconds, as metav1.Time is written.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    skopos_schema::format_rfc3339(time.as_second())
 }
 
 /// Checks metadata as it would be stored.
@@ -95,4 +95,15 @@ pub(super) fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<Str
         .filter(unqualified)
         .map(warn)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_whole_seconds_of_utc() {
+        let time: Timestamp = "2026-01-05T09:03:07.987654321+02:00".parse().unwrap();
+        assert_eq!(rfc3339(time), "2026-01-05T07:03:07Z");
+    }
 }
