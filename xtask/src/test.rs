@@ -23,7 +23,7 @@ pub(crate) struct Args {
 const OUTER: &str = "skopos-conformance";
 
 /// What runs on a real server; one of them is [`OUTER`], which compares both servers there.
-const REAL_SUITES: usize = 6;
+const REAL_SUITES: usize = 7;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -101,6 +101,8 @@ fn on_real(env: &[(String, String)]) -> Tally {
     tally.add(suite("the example, real server", &example, &env));
     let crash = ["--package", "skopos-cli", "--test", "crash"];
     tally.add(suite("kills at random, real server", &crash, &env));
+    let cluster = ["--package", "skopos-cli", "--test", "cluster"];
+    tally.add(suite("in a cluster with rights, real server", &cluster, &env));
     tally.count(part("stop the real kube-apiserver", || instance.stop()));
     tally
 }

@@ -111,6 +111,18 @@ impl Reactions {
     /// # Errors
     /// See [`ReactionsError`].
     pub async fn start(client: &Client, config: ReactionsConfig) -> Result<Self, ReactionsError> {
+        let health = Health::new();
+        let endpoint = bind(&health, config.endpoint).await?;
+        let reactions = Self::open(client, config, &health).await?;
+        Ok(Self {
+            endpoint,
+            ..reactions
+        })
+    }
+
+    /// Like [`start`](Self::start), where `health` is served by somebody else.
+    async fn open(client: &Client, config: ReactionsConfig, health: &Health) -> Result<Self, ReactionsError> {
+        health.add_readiness(CAPTURE, || Err("what is kept is being opened".to_owned()));
         if config.install {
             install(client).await?;
         }
@@ -127,14 +139,11 @@ impl Reactions {
         };
         let engine = Engine::open(client, engine).await?;
         let admin = AdminServer::bind(engine.admin(), config.admin, &config.admin_dir).await?;
-        let endpoint = match config.endpoint {
-            Some(address) => Some(endpoint(&engine, address).await?),
-            None => None,
-        };
+        tell(health, &engine);
         Ok(Self {
             engine,
             admin,
-            endpoint,
+            endpoint: None,
         })
     }
 
@@ -160,16 +169,29 @@ impl Reactions {
     }
 }
 
-/// Health and metrics of an engine.
-async fn endpoint(engine: &Engine, address: SocketAddr) -> Result<HealthServer, ReactionsError> {
-    let health = Health::new();
+/// Readiness by what is captured.
+const CAPTURE: &str = "capture";
+
+/// A server of health and metrics, if there is to be one.
+async fn bind(health: &Health, address: Option<SocketAddr>) -> Result<Option<HealthServer>, ReactionsError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let server = HealthServer::bind(health, address).await;
+    server
+        .map(Some)
+        .map_err(|source| ReactionsError::Endpoint { address, source })
+}
+
+/// Makes health and metrics those of an engine.
+fn tell(health: &Health, engine: &Engine) {
     health.register(|registry| {
         engine.journal().register(registry);
         engine.capture().register(registry);
         engine.reactor().register(registry);
     });
     let capture = engine.capture().clone();
-    health.add_readiness("capture", move || {
+    health.add_readiness(CAPTURE, move || {
         let waiting: Vec<String> = capture
             .status()
             .iter()
@@ -181,8 +203,6 @@ async fn endpoint(engine: &Engine, address: SocketAddr) -> Result<HealthServer, 
             false => Err(waiting.join(", ")),
         }
     });
-    let server = HealthServer::bind(&health, address).await;
-    server.map_err(|source| ReactionsError::Endpoint { address, source })
 }
 
 async fn maybe<T>(task: Option<JoinHandle<T>>) -> Option<Result<T, JoinError>> {
@@ -192,7 +212,8 @@ async fn maybe<T>(task: Option<JoinHandle<T>>) -> Option<Result<T, JoinError>> {
     }
 }
 
-/// Waits until this replica leads, then works until it is told to stop or leads no more. The lease is given back last.
+/// Works until told to stop; if there is an election, only while this replica leads. Health and metrics are served from
+/// the beginning: who waits for the lease, or for a long journal to open, is alive.
 ///
 /// # Errors
 /// See [`ReactionsError`].
@@ -202,11 +223,41 @@ pub async fn run_reactions(
     ready: impl FnOnce(),
     shutdown: CancellationToken,
 ) -> Result<(), ReactionsError> {
-    let Some(leader) = config.leader.take() else {
-        let reactions = Reactions::start(client, config).await?;
-        ready();
-        return reactions.run(shutdown).await;
+    let (health, stop) = (Health::new(), CancellationToken::new());
+    let endpoint = bind(&health, config.endpoint.take()).await?;
+    let serving = endpoint.map(|endpoint| tokio::spawn(endpoint.run(stop.clone())));
+    let ended = match config.leader.take() {
+        Some(leader) => lead(client, leader, config, &health, ready, shutdown).await,
+        None => work(client, config, &health, ready, shutdown).await,
     };
+    stop.cancel();
+    if let Some(Err(error)) = maybe(serving).await {
+        tracing::error!(%error, "serving health and metrics ended badly");
+    }
+    ended
+}
+
+async fn work(
+    client: &Client,
+    config: ReactionsConfig,
+    health: &Health,
+    ready: impl FnOnce(),
+    shutdown: CancellationToken,
+) -> Result<(), ReactionsError> {
+    let reactions = Reactions::open(client, config, health).await?;
+    ready();
+    reactions.run(shutdown).await
+}
+
+/// Waits until this replica leads, then works until it is told to stop or leads no more. The lease is given back last.
+async fn lead(
+    client: &Client,
+    leader: LeaderConfig,
+    config: ReactionsConfig,
+    health: &Health,
+    ready: impl FnOnce(),
+    shutdown: CancellationToken,
+) -> Result<(), ReactionsError> {
     let elector = Elector::new(client, leader)?;
     let fence = elector.fence();
     let stop = CancellationToken::new();
@@ -216,11 +267,7 @@ pub async fn run_reactions(
         () = fence.opened() => {
             let working = shutdown.child_token();
             let guarded = client.clone().guarded(std::sync::Arc::new(fence.clone()));
-            let run = async {
-                let reactions = Reactions::start(&guarded, config).await?;
-                ready();
-                reactions.run(working.clone()).await
-            };
+            let run = work(&guarded, config, health, ready, working.clone());
             tokio::pin!(run);
             tokio::select! {
                 ended = &mut run => ended,

@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::command::{
-    Apiserver, Apply, Backtest, Check, Completion, Crd, Delete, Demo, Dlq, Etcd, Explain, Get, History, Rbac,
-    Replay, Resume, Run, Top, Up, Version, Watch,
+    Apiserver, Apply, Backtest, Check, Completion, Crd, Delete, Demo, Dlq, Etcd, Explain, Get, History,
+    Manifests, Rbac, Replay, Resume, Run, Top, Up, Version, Watch,
 };
 use crate::failure::{EXIT_CODES, Failure};
 
@@ -53,6 +53,7 @@ enum Command {
     Top(Top),
     Resume(Resume),
     Check(Check),
+    Manifests(Manifests),
     Rbac(Rbac),
     Crd(Crd),
     Completion(Completion),
@@ -81,7 +82,8 @@ impl Cli {
             Command::Top(command) => command.run().await,
             Command::Resume(command) => command.run().await,
             Command::Check(command) => command.run().await,
-            Command::Rbac(command) => command.run(),
+            Command::Manifests(command) => command.run().await,
+            Command::Rbac(command) => command.run().await,
             Command::Crd(command) => command.run(),
             Command::Completion(command) => command.run(),
             Command::Version(command) => command.run().await,

@@ -21,8 +21,10 @@ mod names;
 mod output;
 mod rbac;
 mod rule_files;
+mod rule_source;
 mod signal;
 mod terminal;
+mod workload;
 
 use std::process::ExitCode;
 

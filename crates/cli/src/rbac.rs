@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use skopos_api::{KubernetesVerb, Loaded, Resource, Rule, Sink};
+use skopos_react::rule::SYSTEM_NAMESPACE;
 
 use crate::rule_files::{RuleFiles, name};
 
@@ -41,7 +42,15 @@ enum Subject {
     Account { namespace: String, name: String },
 }
 
+/// What is known of a kind.
+struct Known {
+    plural: String,
+    namespaced: bool,
+}
+
 const READ: &[&str] = &["get", "list", "watch"];
+/// The name of the lease of `skopos run`.
+pub(crate) const LEASE: &str = "skopos";
 
 /// The manifests for what files hold.
 pub(crate) fn manifests(files: &RuleFiles, who: &Who) -> Manifests {
@@ -53,7 +62,7 @@ pub(crate) fn manifests(files: &RuleFiles, who: &Who) -> Manifests {
             Resource::Sink(sink) => of_sink(loaded, sink, &mut needs),
             Resource::Record(record) => {
                 for scope in &record.spec.watch {
-                    let plural = needs.plural(files, &scope.group, &scope.kind);
+                    let plural = needs.resource(files, &scope.group, &scope.kind).plural;
                     needs.add(&Subject::Skopos, "", &scope.group, &plural, &[], READ);
                 }
             }
@@ -63,60 +72,39 @@ pub(crate) fn manifests(files: &RuleFiles, who: &Who) -> Manifests {
     needs.manifests(who)
 }
 
-/// What Skopos needs for itself: its kinds and their status, definitions, events, and its lease.
+/// What Skopos needs for itself: its kinds and their status, definitions, which cluster it is, and its lease.
 fn own(needs: &mut Needs, who: &Who) {
-    let group = skopos_api::GROUP;
-    let skopos = &Subject::Skopos;
+    let (skopos, group) = (&Subject::Skopos, skopos_api::GROUP);
     for plural in ["rules", "sinks", "records"] {
         needs.add(skopos, "", group, plural, &[], READ);
-        let status = format!("{plural}/status");
-        needs.add(skopos, "", group, &status, &[], &["get", "patch", "update"]);
+        needs.add(skopos, "", group, &format!("{plural}/status"), &[], &["patch"]);
     }
-    needs.add(
-        skopos,
-        "",
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        &[],
-        READ,
-    );
-    needs.add(
-        skopos,
-        "",
-        "events.k8s.io",
-        "events",
-        &[],
-        &["create", "patch", "update"],
-    );
-    let lease = &["create", "get", "list", "patch", "update", "watch"];
-    needs.add(
-        skopos,
-        &who.namespace,
-        "coordination.k8s.io",
-        "leases",
-        &[],
-        lease,
-    );
+    let definitions = "customresourcedefinitions";
+    needs.add(skopos, "", "apiextensions.k8s.io", definitions, &[], READ);
+    // Its uid tells a cluster that lost its data from one that was away.
+    needs.add(skopos, "", "", "namespaces", &["kube-system"], &["get"]);
+    let (place, group) = (who.namespace.as_str(), "coordination.k8s.io");
+    needs.add(skopos, place, group, "leases", &[LEASE], &["get", "update"]);
+    // What does not exist yet has no name to be allowed by.
+    needs.add(skopos, place, group, "leases", &[], &["create"]);
 }
 
 fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, needs: &mut Needs) {
     let (_, namespace, own) = name(&loaded.resource);
     let watch = &rule.spec.watch;
-    let plural = needs.plural(files, &watch.group, &watch.kind);
-    needs.add(&Subject::Skopos, "", &watch.group, &plural, &[], READ);
+    let watched = needs.resource(files, &watch.group, &watch.kind);
+    needs.add(&Subject::Skopos, "", &watch.group, &watched.plural, &[], READ);
     let subject = match &rule.spec.service_account_name {
         Some(account) => {
-            let names = &[account.as_str()];
-            needs.add(
-                &Subject::Skopos,
-                &namespace,
-                "",
-                "serviceaccounts",
-                names,
-                &["impersonate"],
-            );
-            let (namespace, name) = (namespace.clone(), account.clone());
-            Subject::Account { namespace, name }
+            let subject = Subject::Account {
+                namespace: namespace.clone(),
+                name: account.clone(),
+            };
+            act_as(needs, &namespace, account);
+            for place in places(rule, &namespace, &watched) {
+                needs.add(&subject, &place, &watch.group, &watched.plural, &[], READ);
+            }
+            subject
         }
         None => Subject::Skopos,
     };
@@ -124,9 +112,12 @@ fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, needs: &mut Needs) {
         if let Some(verb) = writes(files, &namespace, &action.sink) {
             match action.template.as_ref().and_then(written) {
                 Some((group, kind, place)) => {
-                    let plural = needs.plural(files, &group, &kind);
-                    let place = place.unwrap_or_else(|| namespace.clone());
-                    needs.add(&subject, &place, &group, &plural, &[], verbs(verb));
+                    let target = needs.resource(files, &group, &kind);
+                    let place = match target.namespaced {
+                        true => place.unwrap_or_else(|| namespace.clone()),
+                        false => String::new(),
+                    };
+                    needs.add(&subject, &place, &group, &target.plural, &[], verbs(verb));
                 }
                 None => needs.warnings.push(format!(
                     "Rule {namespace}/{own}: what sink {:?} writes is not known before it runs; add its rights by hand",
@@ -134,6 +125,24 @@ fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, needs: &mut Needs) {
                 )),
             }
         }
+    }
+}
+
+/// What Skopos needs to act as an account, and to ask what the account may read.
+fn act_as(needs: &mut Needs, namespace: &str, account: &str) {
+    let (skopos, names) = (&Subject::Skopos, &[account]);
+    needs.add(skopos, namespace, "", "serviceaccounts", names, &["impersonate"]);
+    let (group, reviews) = ("authorization.k8s.io", "subjectaccessreviews");
+    needs.add(skopos, "", group, reviews, &[], &["create"]);
+}
+
+/// Where a rule of the cluster looks: an empty name is the whole cluster.
+fn places(rule: &Rule, namespace: &str, watched: &Known) -> Vec<String> {
+    match rule.spec.watch.namespaces.as_slice() {
+        _ if !watched.namespaced => vec![String::new()],
+        [] if namespace == SYSTEM_NAMESPACE => vec![String::new()],
+        [] => vec![namespace.to_owned()],
+        these => these.to_vec(),
     }
 }
 
@@ -238,21 +247,29 @@ impl Needs {
         known.extend(verbs.iter().map(|verb| (*verb).to_owned()));
     }
 
-    /// The plural of a kind: from a definition in the files, of a built-in kind, or guessed.
-    fn plural(&mut self, files: &RuleFiles, group: &str, kind: &str) -> String {
+    /// What is known of a kind: from a definition in the files, of a built-in kind, or guessed.
+    fn resource(&mut self, files: &RuleFiles, group: &str, kind: &str) -> Known {
         let definitions = files.definitions.iter().map(|one| &one.object);
         let defined = definitions
             .into_iter()
             .find(|one| skopos_control::is_definition_of(one, group, kind));
-        if let Some(plural) = defined.and_then(|one| one["spec"]["names"]["plural"].as_str()) {
-            return plural.to_owned();
+        if let Some((spec, plural)) =
+            defined.and_then(|one| Some((&one["spec"], one["spec"]["names"]["plural"].as_str()?)))
+        {
+            return Known {
+                plural: plural.to_owned(),
+                namespaced: spec["scope"] != "Cluster",
+            };
         }
         let is_meant = |one: &&skopos_builtin::Kind| {
             let names = [one.kind, one.plural, one.singular];
             one.group == group && (names.contains(&kind) || one.short_names.contains(&kind))
         };
         if let Some(known) = skopos_builtin::kinds().iter().find(is_meant) {
-            return known.plural.to_owned();
+            return Known {
+                plural: known.plural.to_owned(),
+                namespaced: known.namespaced,
+            };
         }
         let guess = guess(kind);
         let text = format!(
@@ -261,12 +278,16 @@ impl Needs {
         if !self.warnings.contains(&text) {
             self.warnings.push(text);
         }
-        guess
+        Known {
+            plural: guess,
+            namespaced: true,
+        }
     }
 
     fn manifests(self, who: &Who) -> Manifests {
+        // Pods that need the token say so.
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"name": who.name, "namespace": who.namespace}});
+            "metadata": {"name": who.name, "namespace": who.namespace}, "automountServiceAccountToken": false});
         let mut objects = vec![account];
         for ((subject, place), rights) in &self.rights {
             let (namespace, name) = match subject {

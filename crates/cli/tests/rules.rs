@@ -188,6 +188,49 @@ fn rbac_gives_what_is_needed_and_no_more() {
 }
 
 #[test]
+fn manifests_hold_everything_that_runs_in_a_cluster() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "rules.yaml", RULES);
+    let definition = definition();
+    let args = [
+        "manifests",
+        "-f",
+        "rules.yaml",
+        &definition,
+        "--image",
+        "a:1",
+        "-o",
+        "json",
+    ];
+    let printed = |more: &[&str]| -> Vec<Value> {
+        let out = run(dir.path(), &[&args[..], more].concat()).ok();
+        let list: Value = serde_json::from_str(&out).unwrap();
+        list["items"].as_array().unwrap().clone()
+    };
+    let kinds = |objects: &[Value]| -> Vec<String> {
+        let kinds = objects.iter().map(|one| one["kind"].as_str().unwrap().to_owned());
+        kinds.collect()
+    };
+    let rights = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding"];
+    let one = printed(&[]);
+    for kind in [
+        &rights[..],
+        &["Namespace", "CustomResourceDefinition", "Role", "RoleBinding"],
+    ]
+    .concat()
+    {
+        assert!(kinds(&one).iter().any(|one| one == kind), "{kind}");
+    }
+    assert!(kinds(&one).ends_with(&["StatefulSet", "Service", "PodDisruptionBudget"].map(str::to_owned)));
+    let two = printed(&["--journal-secret", "journal/address"]);
+    let deployment = two.iter().find(|one| one["kind"] == "Deployment").unwrap();
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    let env = deployment["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
+    assert!(env.contains(r#"{"key":"address","name":"journal"}"#), "{env}");
+    fails(&run(dir.path(), &args[..4]), 2, &["--image"]);
+}
+
+#[test]
 fn crd_prints_our_definitions() {
     let dir = tempfile::tempdir().unwrap();
     let yaml = run(dir.path(), &["crd"]).ok();

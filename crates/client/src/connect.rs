@@ -4,9 +4,11 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use crate::{Client, transport};
 
@@ -43,12 +45,20 @@ impl Sources {
     /// ```
     pub fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let files = variable("KUBECONFIG").unwrap_or_default();
-        let in_pod = variable("KUBERNETES_SERVICE_HOST").is_some();
+        let text = |name| variable(name).and_then(|value| value.into_string().ok());
+        let in_cluster = match text("KUBERNETES_SERVICE_HOST") {
+            Some(host) => InCluster::Yes(Pod {
+                host,
+                port: text("KUBERNETES_SERVICE_PORT").unwrap_or_else(|| "443".into()),
+                dir: SERVICE_ACCOUNT_DIR.into(),
+            }),
+            None => InCluster::No,
+        };
         Self {
             variable: std::env::split_paths(&files)
                 .filter(|path| !path.as_os_str().is_empty())
                 .collect(),
-            in_cluster: if in_pod { InCluster::Yes } else { InCluster::No },
+            in_cluster,
             home: variable("HOME").map(|home| PathBuf::from(home).join(".kube/config")),
             ..Self::default()
         }
@@ -56,14 +66,28 @@ impl Sources {
 }
 
 /// Whether this process may be running in a pod.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum InCluster {
     /// The service variables of a pod are set.
-    Yes,
+    Yes(Pod),
     /// They are not.
     #[default]
     No,
 }
+
+/// What a pod is told about its API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// The variable `KUBERNETES_SERVICE_HOST`.
+    pub host: String,
+    /// The variable `KUBERNETES_SERVICE_PORT`.
+    pub port: String,
+    /// Where the files `token`, `ca.crt` and `namespace` are, usually [`SERVICE_ACCOUNT_DIR`].
+    pub dir: PathBuf,
+}
+
+/// Where a pod finds the files of its service account.
+pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A connection that could not be set up. None of them is retryable without a change of the configuration.
 #[derive(Debug, thiserror::Error)]
@@ -129,8 +153,8 @@ async fn find(sources: &Sources) -> Result<kube::Config, ConnectError> {
         let merged = merged(&present)?;
         return from_kubeconfig(first, merged, sources).await;
     }
-    if sources.in_cluster == InCluster::Yes {
-        return kube::Config::incluster().map_err(|source| ConnectError::InCluster(source.into()));
+    if let InCluster::Yes(pod) = &sources.in_cluster {
+        return of_pod(pod).map_err(ConnectError::InCluster);
     }
     for path in [&sources.running, &sources.home].into_iter().flatten() {
         if path.exists() {
@@ -138,6 +162,29 @@ async fn find(sources: &Sources) -> Result<kube::Config, ConnectError> {
         }
     }
     Err(ConnectError::NothingFound(tried(sources)))
+}
+
+/// As the service account of a pod. The token is given by its file, which is read again each minute: tokens are replaced
+/// before they end.
+fn of_pod(pod: &Pod) -> Result<kube::Config, Box<dyn std::error::Error + Send + Sync>> {
+    let read = |name: &str| {
+        let path = pod.dir.join(name);
+        fs::read_to_string(&path).map_err(|error| format!("read {}: {error}", path.display()))
+    };
+    let host = match pod.host.contains(':') {
+        true => format!("[{}]", pod.host),
+        false => pod.host.clone(),
+    };
+    let mut config = kube::Config::new(format!("https://{host}:{}", pod.port).parse()?);
+    let authorities = CertificateDer::pem_slice_iter(read("ca.crt")?.as_bytes())
+        .map(|one| Ok(one?.to_vec()))
+        .collect::<Result<Vec<_>, rustls::pki_types::pem::Error>>()?;
+    config.root_cert = Some(authorities);
+    config.default_namespace = read("namespace")?.trim().to_owned();
+    // Read once now, so that a missing one is told at the start.
+    read("token")?;
+    config.auth_info.token_file = Some(pod.dir.join("token").display().to_string());
+    Ok(config)
 }
 
 fn merged(paths: &[&PathBuf]) -> Result<Kubeconfig, ConnectError> {
@@ -220,6 +267,48 @@ mod tests {
         ] {
             assert!(error.contains(place), "{place} missing in {error}");
         }
+    }
+
+    const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+    #[tokio::test]
+    async fn a_pod_is_its_service_account_unless_a_kubeconfig_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("token", "secret"),
+            ("ca.crt", CERTIFICATE),
+            ("namespace", "ops\n"),
+        ] {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let variables = |name: &str| match name {
+            "KUBERNETES_SERVICE_HOST" => Some("fd00::1".into()),
+            "KUBERNETES_SERVICE_PORT" => Some("6443".into()),
+            _ => None,
+        };
+        let mut sources = Sources::of_variables(variables);
+        let InCluster::Yes(pod) = &mut sources.in_cluster else {
+            panic!("{sources:?}");
+        };
+        assert_eq!(pod.dir, Path::new(SERVICE_ACCOUNT_DIR));
+        pod.dir = dir.path().to_owned();
+        let config = find(&sources).await.unwrap();
+        assert_eq!(config.cluster_url.to_string(), "https://[fd00::1]:6443/");
+        assert_eq!(config.default_namespace, "ops");
+        assert_eq!(config.root_cert, Some(vec![vec![0, 0, 0]]));
+        let token = config.auth_info.token_file.unwrap();
+        assert!(token.ends_with("/token"), "{token}");
+
+        sources.explicit = Some("/no/such/kubeconfig".into());
+        assert!(matches!(
+            find(&sources).await,
+            Err(ConnectError::Kubeconfig { .. })
+        ));
+        sources.explicit = None;
+        fs::remove_file(dir.path().join("token")).unwrap();
+        let error = find(&sources).await.unwrap_err();
+        let text = std::error::Error::source(&error).unwrap().to_string();
+        assert!(text.contains("/token"), "{text}");
     }
 
     #[tokio::test]

@@ -45,7 +45,7 @@ pub use account::ServiceAccount;
 pub use api::{Api, DeleteParams, Patch, Propagation, WriteParams};
 pub use catalog::{Catalog, GroupFailure, Resolved, UnknownResource};
 pub use collections::Discovery;
-pub use connect::{ConnectError, InCluster, Sources, Tried, connect};
+pub use connect::{ConnectError, InCluster, Pod, SERVICE_ACCOUNT_DIR, Sources, Tried, connect};
 pub use discovery::discover;
 pub use error::Error;
 pub use guard::WriteGuard;

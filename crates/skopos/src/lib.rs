@@ -15,7 +15,7 @@ pub use skopos_queue as queue;
 
 pub use skopos_client::{
     Api, Catalog, Client, ConnectError, DeleteParams, Discovery, Error, InCluster, Limits, ListParams, Patch,
-    Propagation, Resource, Sources, TypedApi, WriteParams, connect, discover, from_object,
+    Pod, Propagation, Resource, Sources, TypedApi, WriteParams, connect, discover, from_object,
 };
 pub use skopos_informer::{
     Compression, Index, IndexReader, Informer, InformerConfig, InformerReport, Informers, InformersConfig,

@@ -1,19 +1,17 @@
 //! `skopos rbac`: the rights that rules need, as manifests.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use skopos_object::yaml;
 
-use crate::failure::{Code, EXIT_CODES, Failed, Failure};
+use crate::failure::{EXIT_CODES, Failure};
 use crate::output::{ObjectFormat, documents};
 use crate::rbac::{Who, manifests};
-use crate::rule_files::RuleFiles;
+use crate::rule_source::RuleSource;
 use crate::terminal;
 
 /// Print the roles that `skopos run` needs for rules, sinks and records, and no more
 ///
-/// Reading what rules and records watch, the kinds of Skopos and their status, definitions, events, its lease, the
+/// Reading what rules and records watch, the kinds of Skopos and their status, definitions, its lease, the
 /// Secrets that sinks name, what sinks of the kind kubernetes write, and acting as the service accounts that rules
 /// name. The rights of those accounts are printed too.
 #[derive(Debug, Args)]
@@ -24,12 +22,8 @@ Examples:
 
 {EXIT_CODES}"))]
 pub(crate) struct Rbac {
-    /// File or directory of YAML or JSON, or - for standard input
-    #[arg(short, long, value_name = "FILE", required = true, num_args = 1..)]
-    filename: Vec<PathBuf>,
-    /// Look into subdirectories too
-    #[arg(short = 'R', long)]
-    recursive: bool,
+    #[command(flatten)]
+    source: RuleSource,
     /// Namespace that Skopos runs in
     #[arg(short, long, value_name = "NAME", default_value = "skopos-system")]
     namespace: String,
@@ -48,16 +42,8 @@ enum Format {
 }
 
 impl Rbac {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let files = RuleFiles::read(&self.filename, self.recursive);
-        let mut failed = Failed::default();
-        for problem in &files.problems {
-            failed.note(&Failure::failed(problem.as_str()));
-        }
-        // Half of the rights would be worse than none.
-        if failed.worst.is_some() {
-            return Err(Failure::silent(Code::Failed));
-        }
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let files = self.source.read().await?;
         let who = Who {
             name: self.name,
             namespace: self.namespace,

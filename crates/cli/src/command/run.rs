@@ -9,6 +9,7 @@ use skopos_app::{LeaderConfig, ReactionsConfig, run_reactions};
 
 use crate::connection::Connection;
 use crate::failure::{Code, EXIT_CODES, Failure, chain};
+use crate::rbac::LEASE;
 use crate::{signal, terminal};
 
 /// Watch and react against a cluster
@@ -108,7 +109,7 @@ impl Run {
             admin: self.admin,
             leader: self
                 .leader_elect
-                .then(|| LeaderConfig::new(&self.leader_namespace, "skopos", &identity)),
+                .then(|| LeaderConfig::new(&self.leader_namespace, LEASE, &identity)),
             ..ReactionsConfig::new(self.data_dir.clone())
         }
     }
