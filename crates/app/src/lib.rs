@@ -25,3 +25,4 @@ pub use crate::{
 };
 pub use skopos_apiserver::ApiService;
 pub use skopos_controller::LeaderConfig;
+pub use skopos_remote::JournalUrl;

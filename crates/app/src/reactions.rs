@@ -4,10 +4,11 @@ use std::{ffi::OsString, io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 use skopos_client::{Api, Client, Patch, Resource, WriteParams};
-use skopos_control::{AdminServer, BindError, Engine, EngineConfig, EngineError};
+use skopos_control::{AdminServer, BindError, Engine, EngineConfig, EngineError, StopError};
 use skopos_controller::{Elector, Health, HealthServer, LeaderConfig, LeaderConfigError};
 use skopos_journal::Phase;
 use skopos_object::GroupVersionKind;
+use skopos_remote::JournalUrl;
 use skopos_sink::Allowed;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -15,8 +16,10 @@ use tokio_util::sync::CancellationToken;
 /// How reactions run.
 #[derive(Debug, Clone)]
 pub struct ReactionsConfig {
-    /// Where the journal and the state of deliveries are kept.
+    /// Where the journal and the state of deliveries are kept, unless a server keeps them.
     pub data_dir: PathBuf,
+    /// The server that keeps them instead, so that a replica elsewhere can go on with them.
+    pub journal: Option<JournalUrl>,
     /// Files and directories with rules, sinks and records, besides those of the cluster.
     pub files: Vec<PathBuf>,
     /// Whether the definitions of our kinds are installed at the start.
@@ -48,6 +51,7 @@ impl ReactionsConfig {
         Self {
             admin_dir: data_dir.clone(),
             data_dir,
+            journal: None,
             files: Vec::new(),
             install: true,
             from_cluster: true,
@@ -92,9 +96,18 @@ pub enum ReactionsError {
     /// The election cannot work as configured.
     #[error("take part in the election of a leader")]
     Leader(#[from] LeaderConfigError),
-    /// The state of deliveries can no longer be kept.
-    #[error("keep the state of deliveries")]
-    Deliveries(#[source] Box<skopos_react::Error>),
+    /// The data directory cannot be made.
+    #[error("create the data directory {}", path.display())]
+    DataDir {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// What is kept can no longer be written.
+    #[error("keep what happens")]
+    Stopped(#[from] StopError),
 }
 
 /// Reactions that are ready to run.
@@ -126,7 +139,12 @@ impl Reactions {
         if config.install {
             install(client).await?;
         }
+        std::fs::create_dir_all(&config.admin_dir).map_err(|source| ReactionsError::DataDir {
+            path: config.admin_dir.clone(),
+            source,
+        })?;
         let engine = EngineConfig {
+            server: config.journal,
             files: config.files,
             from_cluster: config.from_cluster,
             allowed: Allowed {
@@ -150,7 +168,7 @@ impl Reactions {
     /// Works until told to stop.
     ///
     /// # Errors
-    /// If the state of deliveries can no longer be kept.
+    /// If what is kept can no longer be written.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ReactionsError> {
         let stop = shutdown.child_token();
         let answering = tokio::spawn(self.admin.run(stop.clone()));
@@ -165,7 +183,7 @@ impl Reactions {
         if let Err(error) = answering.await {
             tracing::error!(%error, "answering questions ended badly");
         }
-        ended.map_err(|error| ReactionsError::Deliveries(Box::new(error)))
+        Ok(ended?)
     }
 }
 
@@ -189,6 +207,9 @@ fn tell(health: &Health, engine: &Engine) {
         engine.journal().register(registry);
         engine.capture().register(registry);
         engine.reactor().register(registry);
+        if let Some(remote) = engine.remote() {
+            remote.register(registry);
+        }
     });
     let capture = engine.capture().clone();
     health.add_readiness(CAPTURE, move || {

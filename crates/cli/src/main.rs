@@ -10,6 +10,7 @@ mod connection;
 mod control_plane;
 mod diff_view;
 mod failure;
+mod journal_server;
 mod kind;
 mod lint;
 mod live_source;

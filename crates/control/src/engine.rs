@@ -1,24 +1,20 @@
 //! Everything that turns changes into deliveries, assembled and run.
 
-use std::{
-    ffi::OsString,
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{ffi::OsString, io, path::PathBuf, sync::Arc, time::Duration};
 
 use skopos_client::{Client, Discovery};
 use skopos_controller::{LeaderConfigError, Manager, ManagerConfig};
 use skopos_informer::Informer;
 use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, Retention};
 use skopos_react::Reactor;
+use skopos_remote::{BlocksError, JournalUrl, Remote};
 use skopos_sink::Allowed;
 use tokio::{sync::watch, task::JoinSet, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Admin, Kinds, Verdicts,
+    kept::{self, Kept, LastWait},
     kinds::{Files, given},
     planner::{Planned, Planner, Surroundings},
     status,
@@ -27,8 +23,10 @@ use crate::{
 /// How an [`Engine`] works.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Where the journal and the state of deliveries are kept.
+    /// Where the journal and the state of deliveries are kept, unless a server keeps them.
     pub data_dir: PathBuf,
+    /// The server that keeps them instead, so that a replica elsewhere can go on with them.
+    pub server: Option<JournalUrl>,
     /// Files and directories with rules, sinks and records, besides those of the cluster.
     pub files: Vec<PathBuf>,
     /// Whether rules, sinks and records of the cluster count (default: yes).
@@ -58,6 +56,7 @@ impl EngineConfig {
         Self {
             journal: JournalConfig::new(data_dir.join("journal")),
             data_dir,
+            server: None,
             files: Vec::new(),
             from_cluster: true,
             allowed: Allowed::default(),
@@ -77,6 +76,9 @@ pub enum EngineError {
     /// The journal cannot be used.
     #[error("open the journal")]
     Journal(#[from] OpenError),
+    /// The server that keeps the journal cannot be used.
+    #[error("use the server that keeps the journal")]
+    Server(#[from] skopos_remote::OpenError),
     /// The state of deliveries cannot be used.
     #[error("open the state of deliveries in {}", path.display())]
     Deliveries {
@@ -103,6 +105,17 @@ pub enum EngineError {
     Manager(#[source] LeaderConfigError),
 }
 
+/// An engine ended other than by being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// The state of deliveries can no longer be kept.
+    #[error("keep the state of deliveries")]
+    Deliveries(#[source] Box<skopos_react::Error>),
+    /// Another replica took over what the server keeps.
+    #[error(transparent)]
+    TakenOver(#[from] BlocksError),
+}
+
 /// Follows what rules and records ask for, writes every change down, and delivers what matches.
 #[derive(Debug)]
 pub struct Engine {
@@ -111,6 +124,8 @@ pub struct Engine {
     journal: Journal,
     capture: Capture,
     reactor: Reactor,
+    /// The server that keeps the journal, if one does.
+    remote: Option<Remote>,
     files: Files,
     verdicts: watch::Sender<Arc<Verdicts>>,
 }
@@ -121,10 +136,11 @@ impl Engine {
     /// # Errors
     /// See [`EngineError`].
     pub async fn open(client: &Client, config: EngineConfig) -> Result<Self, EngineError> {
-        let journal_config = config.journal.clone();
-        let opened = tokio::task::spawn_blocking(move || Journal::open(journal_config)).await;
-        let journal = opened.map_err(EngineError::Thread)??;
-        let reactor = open_reactor(&config.data_dir, &journal).await?;
+        let Kept {
+            journal,
+            reactor,
+            remote,
+        } = Kept::open(&config).await?;
         let mut files = Files::new(config.files.clone());
         if !config.files.is_empty() {
             files
@@ -141,6 +157,7 @@ impl Engine {
             journal,
             capture,
             reactor,
+            remote,
             files,
             verdicts: watch::Sender::default(),
             config,
@@ -155,6 +172,11 @@ impl Engine {
     /// What delivers.
     pub fn reactor(&self) -> &Reactor {
         &self.reactor
+    }
+
+    /// The server that keeps the journal, if one does.
+    pub fn remote(&self) -> Option<&Remote> {
+        self.remote.as_ref()
     }
 
     /// What captures.
@@ -178,8 +200,8 @@ impl Engine {
     /// Works until told to stop, then stops everything in order and closes what is kept.
     ///
     /// # Errors
-    /// If the state of deliveries can no longer be kept; the journal is closed all the same.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), skopos_react::Error> {
+    /// If the state of deliveries can no longer be kept, or is kept by another now; the journal is closed all the same.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), StopError> {
         let stop = shutdown.child_token();
         let mut tasks = JoinSet::new();
         tasks.spawn(self.capture.clone().run(stop.clone()));
@@ -188,20 +210,27 @@ impl Engine {
             let stop = stop.clone();
             async move { reactor.run(stop).await }
         });
-        let journal = self.journal.clone();
+        let (journal, remote) = (self.journal.clone(), self.remote.clone());
         let planning = self.control(&mut tasks, stop.clone());
-        tokio::select! {
-            () = planning => {}
-            () = shutdown.cancelled() => {}
-        }
+        let lost = tokio::select! {
+            () = planning => None,
+            () = shutdown.cancelled() => None,
+            error = kept::taken_over(remote.as_ref()) => Some(error),
+        };
         stop.cancel();
+        let ending = remote.map(LastWait::begin);
         let reacted = reacting.await;
         while tasks.join_next().await.is_some() {}
         journal.close().await;
-        reacted.unwrap_or_else(|error| {
-            tracing::error!(%error, "deliveries ended badly");
-            Ok(())
-        })
+        drop(ending);
+        match (lost, reacted) {
+            (Some(error), _) => Err(StopError::TakenOver(error)),
+            (None, Ok(ended)) => ended.map_err(|error| StopError::Deliveries(Box::new(error))),
+            (None, Err(error)) => {
+                tracing::error!(%error, "deliveries ended badly");
+                Ok(())
+            }
+        }
     }
 
     /// Keeps what is in force in step with what is asked for.
@@ -278,17 +307,6 @@ impl Engine {
             every: self.config.status_every,
         }
     }
-}
-
-async fn open_reactor(dir: &Path, journal: &Journal) -> Result<Reactor, EngineError> {
-    let (path, log) = (dir.to_owned(), Arc::new(journal.clone()));
-    let opened = tokio::task::spawn_blocking(move || Reactor::open(&path, log)).await;
-    opened
-        .map_err(EngineError::Thread)?
-        .map_err(|source| EngineError::Deliveries {
-            path: dir.to_owned(),
-            source,
-        })
 }
 
 /// Our own kinds and the definitions, as the server has them.

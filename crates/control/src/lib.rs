@@ -9,6 +9,7 @@ mod admin;
 mod definitions;
 mod engine;
 mod in_force;
+mod kept;
 mod kinds;
 mod planner;
 mod secrets;
@@ -27,7 +28,7 @@ pub use crate::{
         Status, StatusView, StepView, TakeLetters, Taken, Then, Uncertain, WhichLetters, WholeLetter,
     },
     definitions::{is_definition_of, schema},
-    engine::{Engine, EngineConfig, EngineError},
+    engine::{Engine, EngineConfig, EngineError, StopError},
     kinds::{Given, Kinds},
     verdict::{RecordVerdict, RuleVerdict, SinkVerdict, Verdicts},
 };

@@ -9,6 +9,7 @@ use skopos_app::{LeaderConfig, ReactionsConfig, run_reactions};
 
 use crate::connection::Connection;
 use crate::failure::{Code, EXIT_CODES, Failure, chain};
+use crate::journal_server::JournalServer;
 use crate::rbac::LEASE;
 use crate::{signal, terminal};
 
@@ -22,6 +23,7 @@ Examples:
   skopos run
   skopos run -f rules/ --no-cluster-rules --no-install
   skopos run --leader-elect --data-dir /var/lib/skopos
+  SKOPOS_JOURNAL=postgres://skopos:secret@db/audit skopos run --leader-elect
 
 {EXIT_CODES}"))]
 pub(crate) struct Run {
@@ -30,6 +32,8 @@ pub(crate) struct Run {
     /// Where to keep the journal and the state of deliveries
     #[arg(long, value_name = "DIR", default_value = ".skopos")]
     data_dir: PathBuf,
+    #[command(flatten)]
+    journal: JournalServer,
     /// File or directory with rules, sinks and records, besides those of the cluster; may be given several times
     #[arg(short, long = "filename", value_name = "PATH")]
     files: Vec<PathBuf>,
@@ -74,6 +78,7 @@ enum Format {
 impl Run {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let stop = signal::shutdown()?;
+        let config = self.config()?;
         let client = self.connection.client().await?;
         let (format, dir) = (self.output, self.data_dir.clone());
         let ready = move || {
@@ -84,7 +89,7 @@ impl Run {
             // Watching does not depend on anybody reading the line.
             let _ = terminal::say(&line);
         };
-        run_reactions(&client, self.config(), ready, stop)
+        run_reactions(&client, config, ready, stop)
             .await
             .map_err(|error| {
                 Failure::new(Code::NoStart, chain(&error))
@@ -92,12 +97,13 @@ impl Run {
             })
     }
 
-    fn config(&self) -> ReactionsConfig {
+    fn config(&self) -> Result<ReactionsConfig, Failure> {
         let identity = self.leader_identity.clone().unwrap_or_else(|| {
             let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "skopos".into());
             format!("{host}_{}", std::process::id())
         });
-        ReactionsConfig {
+        Ok(ReactionsConfig {
+            journal: self.journal.url()?,
             files: self.files.clone(),
             install: !self.no_install,
             from_cluster: !self.no_cluster_rules,
@@ -111,6 +117,6 @@ impl Run {
                 .leader_elect
                 .then(|| LeaderConfig::new(&self.leader_namespace, LEASE, &identity)),
             ..ReactionsConfig::new(self.data_dir.clone())
-        }
+        })
     }
 }

@@ -9,6 +9,7 @@ use skopos_app::{Credentials, ReactionsConfig};
 
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
+use crate::journal_server::JournalServer;
 use crate::{signal, terminal};
 
 /// Start a control plane here, with everything that watches and reacts
@@ -39,6 +40,8 @@ pub(crate) struct Up {
     /// Where to write the kubeconfig, if not into the data directory
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    journal: JournalServer,
     /// File or directory with rules, sinks and records, besides those of the control plane; may be given several times
     #[arg(short, long = "filename", value_name = "PATH")]
     files: Vec<PathBuf>,
@@ -69,7 +72,7 @@ impl Up {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let stop = signal::shutdown()?;
         let dir = self.journal_dir();
-        let plane = ControlPlane::start(self.settings(&dir)).await?;
+        let plane = ControlPlane::start(self.settings(&dir)?).await?;
         let (address, kubeconfig) = (plane.address(), plane.kubeconfig().display());
         let line = match self.output {
             Format::Text => format!("skopos is ready at https://{address} (kubeconfig {kubeconfig})"),
@@ -97,8 +100,9 @@ impl Up {
         self.data_dir.join(format!("{IN_MEMORY}{}", std::process::id()))
     }
 
-    fn settings(&self, journal_dir: &Path) -> Settings {
+    fn settings(&self, journal_dir: &Path) -> Result<Settings, Failure> {
         let reactions = ReactionsConfig {
+            journal: self.journal.url()?,
             files: self.files.clone(),
             allow_exec: self.allow_exec,
             allow_file: self.allow_file,
@@ -108,7 +112,7 @@ impl Up {
             admin_dir: self.data_dir.clone(),
             ..ReactionsConfig::new(journal_dir.to_owned())
         };
-        Settings {
+        Ok(Settings {
             data_dir: (!self.in_memory).then(|| self.data_dir.clone()),
             listen: self.listen,
             kubeconfig: self
@@ -117,7 +121,7 @@ impl Up {
                 .unwrap_or_else(|| self.data_dir.join("kubeconfig")),
             credentials: Credentials::default(),
             reactions: Some(reactions),
-        }
+        })
     }
 }
 

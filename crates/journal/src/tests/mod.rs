@@ -3,6 +3,7 @@
 mod capturing;
 mod keeping;
 mod metrics_page;
+mod remote;
 mod simulation;
 
 use std::{collections::BTreeMap, sync::Arc};

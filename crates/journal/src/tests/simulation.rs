@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use skopos_remote::{MemoryServer, Troubles};
 use skopos_testkit::{Data, Fault, Faults, Rule, seeds};
 use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{remote::on_server, *};
 use crate::{Asked, Capture, CaptureConfig, Phase};
 
 /// What really happened: the id of each change, whose it was, and its version.
@@ -60,17 +61,34 @@ impl World {
     }
 }
 
-async fn simulate(seed: u64) {
+/// Where the journal is.
+enum Place {
+    /// Of what was not synced, anything may be there after a crash.
+    Disk(SimDisk),
+    /// Whoever crashed is not dead but cut off, and goes on until it is refused.
+    Server(MemoryServer),
+}
+
+impl Place {
+    async fn open(&self) -> Journal {
+        match self {
+            Self::Disk(disk) => open(disk),
+            Self::Server(server) => on_server(server).await,
+        }
+    }
+}
+
+async fn simulate(seed: u64, mut place: Place) {
     let mut world = World {
         rng: fastrand::Rng::with_seed(seed),
         source: ModelSource::with_faults(Faults::seeded(seed)),
         truth: Truth::default(),
         may_forget: seed % 2 == 1,
     };
-    let mut disk = SimDisk::default();
     let mut is_listed = false;
+    let mut cut_off = Vec::new();
     for _ in 0..world.rng.u32(2..6) {
-        let journal = open(&disk);
+        let journal = place.open().await;
         let collections = Arc::new(One(Some(world.source.clone()).into()));
         let config = CaptureConfig {
             reflector: skopos_informer::ReflectorConfig {
@@ -103,12 +121,13 @@ async fn simulate(seed: u64) {
             stop.cancel();
             task.await.unwrap();
             journal.close().await;
-        } else {
-            // A crash: of what was not synced, anything may be there.
+        } else if let Place::Disk(disk) = &mut place {
             task.abort();
             let _ = task.await;
             let mut rng = world.rng.fork();
-            disk = disk.crashed(|unsynced| rng.usize(..=unsynced));
+            *disk = disk.crashed(|unsynced| rng.usize(..=unsynced));
+        } else {
+            cut_off.push(task);
         }
         // While nobody looks.
         for _ in 0..world.rng.u32(..20) {
@@ -118,12 +137,16 @@ async fn simulate(seed: u64) {
             world.disturb();
         }
     }
-    settle(&mut world, &disk, seed).await;
+    settle(&mut world, &place, seed).await;
+    for task in cut_off {
+        task.abort();
+        let _ = task.await;
+    }
 }
 
-async fn settle(world: &mut World, disk: &SimDisk, seed: u64) {
+async fn settle(world: &mut World, place: &Place, seed: u64) {
     world.source.faults().clear();
-    let journal = open(disk);
+    let journal = place.open().await;
     let collections = Arc::new(One(Some(world.source.clone()).into()));
     let capture = Capture::new(journal.clone(), collections, CaptureConfig::default());
     capture.ask(vec![Asked::from("widgets.example.com")]);
@@ -192,6 +215,19 @@ async fn check(world: &World, journal: &Journal, seed: u64) {
 #[tokio::test(start_paused = true)]
 async fn what_is_written_down_adds_up_to_what_happened() {
     for seed in seeds(60) {
-        simulate(seed).await;
+        simulate(seed, Place::Disk(SimDisk::default())).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_on_a_server_that_fails_loses_answers_and_is_taken_over() {
+    for seed in seeds(40) {
+        let server = MemoryServer::new(seed);
+        server.set(Troubles {
+            refused: 0.05,
+            torn: 0.05,
+            unanswered: 0.05,
+        });
+        simulate(seed, Place::Server(server)).await;
     }
 }

@@ -1,0 +1,34 @@
+//! The server that keeps the journal, as commands are told of it.
+
+use clap::Args;
+use skopos_app::JournalUrl;
+
+use crate::failure::Failure;
+
+/// The flag, which several commands have.
+#[derive(Debug, Args)]
+pub(crate) struct JournalServer {
+    /// Server that keeps the journal and the state of deliveries, so that another replica can take over: postgres://,
+    /// nats:// or tls:// (NATS)
+    // The text is parsed later: an error of the parser would show the password.
+    #[arg(
+        long = "journal",
+        value_name = "URL",
+        env = "SKOPOS_JOURNAL",
+        hide_env_values = true
+    )]
+    url: Option<String>,
+}
+
+impl JournalServer {
+    /// The address, if there is one.
+    pub(crate) fn url(&self) -> Result<Option<JournalUrl>, Failure> {
+        let Some(url) = self.url.as_deref().filter(|url| !url.is_empty()) else {
+            return Ok(None);
+        };
+        let parsed = url
+            .parse()
+            .map_err(|error| Failure::usage(format!("the address in --journal or SKOPOS_JOURNAL {error}")))?;
+        Ok(Some(parsed))
+    }
+}
