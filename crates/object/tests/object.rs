@@ -92,6 +92,22 @@ fn drops_managed_fields_wherever_they_stand() {
             r#"{"metadata":{"a":1,"b":2}}"#,
         ),
         (r#"{"metadata":{"managedFields":null}}"#, r#"{"metadata":{}}"#),
+        (
+            r#"{"metadata":{"managedFields":[{"a":[1,[2]],"b":"]"},{"c":[]}],"name":"a"}}"#,
+            r#"{"metadata":{"name":"a"}}"#,
+        ),
+        (
+            r#"{"metadata":{"managedFields":[{"k:{\"a\":\"]\"}":{}},{"v:\"}":{}}],"name":"a"}}"#,
+            r#"{"metadata":{"name":"a"}}"#,
+        ),
+        (
+            r#"{"metadata":{"managedFields":[{"{":{},"]}":{}}],"name":"a"}}"#,
+            r#"{"metadata":{"name":"a"}}"#,
+        ),
+        (
+            r#"{"metadata":{"managedFields":{"a":[1]},"name":"a"}}"#,
+            r#"{"metadata":{"name":"a"}}"#,
+        ),
         (r#"{"metadata":{}}"#, r#"{"metadata":{}}"#),
         (r#"{"managedFields":1}"#, r#"{"managedFields":1}"#),
     ] {

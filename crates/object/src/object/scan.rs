@@ -241,6 +241,10 @@ impl Scanner<'_> {
             return self.value();
         }
         let start = self.at;
+        if let Some(end) = self.end_of_plain_list() {
+            self.at = end;
+            return Ok(start..end);
+        }
         let mut depth = 0usize;
         loop {
             match self.text.get(self.at).ok_or(Stop::End)? {
@@ -257,6 +261,20 @@ impl Scanner<'_> {
                 return Ok(start..self.at);
             }
         }
+    }
+
+    /// Where a list ends that has no other list in it and no escape, as managed fields mostly are.
+    ///
+    /// Then its first closing bracket is its end, unless that stands in a string, and many bytes are looked at at once.
+    fn end_of_plain_list(&mut self) -> Option<usize> {
+        let list = self.text[self.at..].strip_prefix(b"[")?;
+        let inside = &list[..memchr::memchr(b']', list)?];
+        let marks = Marks::of(inside);
+        if !marks.is_plain() {
+            return None;
+        }
+        self.seen |= u64::from(marks.all);
+        Some(self.at + inside.len() + 2)
     }
 
     /// After a value: passes closing brackets and a comma. Says whether another value follows.
@@ -395,6 +413,41 @@ impl Scanner<'_> {
                 None => return Err(Stop::End),
             }
         }
+    }
+}
+
+/// What a text has, whatever the order.
+#[derive(Debug, Default)]
+struct Marks {
+    /// The bytes one upon the other.
+    all: u8,
+    /// Not zero if there is an escape or a list.
+    special: u8,
+    /// Whether the number of quotes is odd.
+    odd_quotes: u8,
+    /// How many more braces are opened than closed.
+    open: u8,
+}
+
+impl Marks {
+    /// Nothing depends on the byte before, so that the compiler takes many at a time.
+    fn of(text: &[u8]) -> Self {
+        let mut marks = Self::default();
+        for byte in text {
+            marks.all |= byte;
+            marks.special |= u8::from(*byte == b'\\') | u8::from(*byte == b'[');
+            marks.odd_quotes ^= u8::from(*byte == b'"');
+            let opens = u8::from(*byte == b'{');
+            marks.open = marks
+                .open
+                .wrapping_add(opens)
+                .wrapping_sub(u8::from(*byte == b'}'));
+        }
+        marks
+    }
+
+    fn is_plain(&self) -> bool {
+        self.special == 0 && self.odd_quotes == 0 && self.open == 0
     }
 }
 
