@@ -43,6 +43,8 @@ struct Shared<K> {
     inner: Mutex<Inner<K>>,
     /// Locked for moments, alone or while `inner` is locked; never the other way round.
     intake: Mutex<Intake<K>>,
+    /// Whether there may be something in `intake`; changed only while that is locked.
+    told: AtomicBool,
     hasher: DefaultHashBuilder,
     begun: Instant,
     /// Whether all news have to be told with their time.
@@ -57,6 +59,8 @@ pub(crate) struct Inner<K> {
     latest: Moment,
     /// Empty; kept for its memory.
     news: Vec<News<K>>,
+    /// What `intake` was last told of the urgency of news.
+    urgent: bool,
 }
 
 impl<K: Clone + Eq + Hash> Inner<K> {
@@ -104,7 +108,10 @@ impl<K: Clone + Eq + Hash> Shared<K> {
 
     fn caught_up<'a>(&self, mut inner: MutexGuard<'a, Inner<K>>) -> MutexGuard<'a, Inner<K>> {
         let urgent = inner.state.is_closed() || !inner.sleepers.is_empty();
-        self.hear(&mut inner, urgent);
+        // While many keys drain there are no news, and each look would lock for nothing.
+        if urgent != inner.urgent || self.told.load(Ordering::Acquire) {
+            self.hear(&mut inner, urgent);
+        }
         inner
     }
 
@@ -120,7 +127,11 @@ impl<K: Clone + Eq + Hash> Shared<K> {
     /// Applies what was told; whether there was something. From now on news are urgent, or are not.
     fn hear(&self, inner: &mut Inner<K>, urgent: bool) -> bool {
         let mut news = std::mem::take(&mut inner.news);
-        self.intake().swap(&mut news, urgent);
+        let mut intake = self.intake();
+        intake.swap(&mut news, urgent);
+        self.told.store(false, Ordering::Relaxed);
+        drop(intake);
+        inner.urgent = urgent;
         let heard = !news.is_empty();
         for news in news.drain(..) {
             let now = inner.time(news.at);
@@ -128,6 +139,16 @@ impl<K: Clone + Eq + Hash> Shared<K> {
         }
         inner.news = news;
         heard
+    }
+
+    /// Keeps news for whoever looks next; gives it back if it has to be applied at once.
+    fn leave_word(&self, news: News<K>) -> Option<News<K>> {
+        let mut intake = self.intake();
+        let refused = intake.keep(news);
+        if refused.is_none() {
+            self.told.store(true, Ordering::Release);
+        }
+        refused
     }
 
     fn intake(&self) -> MutexGuard<'_, Intake<K>> {
@@ -165,11 +186,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             sleepers: Sleepers::default(),
             latest: Moment::BEGINNING,
             news: Vec::new(),
+            urgent: false,
         };
         Self {
             shared: Arc::new(Shared {
                 inner: Mutex::new(inner),
                 intake: Mutex::default(),
+                told: AtomicBool::new(false),
                 hasher: DefaultHashBuilder::default(),
                 begun: Instant::now(),
                 timed: AtomicBool::new(timed),
@@ -314,7 +337,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             what,
             at: timed.then(|| self.now()),
         };
-        let Some(news) = self.shared.intake().keep(news) else {
+        let Some(news) = self.shared.leave_word(news) else {
             return true;
         };
         let mut inner = self.lock();
