@@ -112,7 +112,7 @@ async fn main() -> anyhow::Result<()> {
                 port: 0,
             };
             let begun = Instant::now();
-            let server = Server::start(&start)?;
+            let server = Server::start_alone(&start)?;
             server
                 .endpoint()?
                 .send(Request::get("/readyz"))
@@ -125,7 +125,7 @@ async fn main() -> anyhow::Result<()> {
             // The first start also makes certificates; every later one finds them.
             server.stop()?;
             let begun = Instant::now();
-            let server = Server::start(&start)?;
+            let server = Server::start_alone(&start)?;
             server
                 .endpoint()?
                 .send(Request::get("/readyz"))

@@ -42,6 +42,8 @@ async fn run(load: Load, observed: bool) -> anyhow::Result<Figures> {
         workers.spawn(work(queue.clone(), load.pattern, added.clone()));
     }
     let producer = queue.clone();
+    // As client-go's keys are: the time to free them is not the queue's.
+    let _kept = keys.clone();
     tokio::task::spawn_blocking(move || {
         if load.pattern != Pattern::Drain {
             produce(&producer, &keys, &load, &added);

@@ -23,7 +23,7 @@ pub struct Start {
     pub port: u16,
 }
 
-/// A running `skopos up`, killed when dropped.
+/// A running `skopos up` or `skopos apiserver`, killed when dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -32,17 +32,33 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server and waits for the line that says it is ready.
+    /// Starts the server with all that watches and reacts, and waits for the line that says it is ready.
     pub fn start(start: &Start) -> anyhow::Result<Server> {
-        std::fs::create_dir_all(&start.dir)?;
-        let log_path = start.dir.join("server.log");
-        let log = File::options().create(true).append(true).open(&log_path)?;
         let mut command = Command::new(&start.program);
         command.arg("up").arg("--data-dir").arg(&start.dir);
         command.args(["--listen", &format!("127.0.0.1:{}", start.port)]);
         if start.in_memory {
             command.arg("--in-memory");
         }
+        Self::spawn(start, command)
+    }
+
+    /// Starts the API server alone, and waits for the line that says it is ready.
+    pub fn start_alone(start: &Start) -> anyhow::Result<Server> {
+        let mut command = Command::new(&start.program);
+        let dir = match start.in_memory {
+            true => "--cert-dir",
+            false => "--data-dir",
+        };
+        command.arg("apiserver").arg(dir).arg(&start.dir);
+        command.args(["--secure-port", &start.port.to_string()]);
+        Self::spawn(start, command)
+    }
+
+    fn spawn(start: &Start, mut command: Command) -> anyhow::Result<Server> {
+        std::fs::create_dir_all(&start.dir)?;
+        let log_path = start.dir.join("server.log");
+        let log = File::options().create(true).append(true).open(&log_path)?;
         let begun = Instant::now();
         let mut child = command
             .stdin(Stdio::null())
