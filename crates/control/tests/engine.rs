@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use skopos_control::{Engine, EngineConfig};
 use skopos_object::Status;
 use skopos_sink::Allowed;
-use skopos_testkit::{Fault, Rule, TestServer, definition};
+use skopos_testkit::{Added, Fault, Rule, TestServer, definition};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -264,10 +264,7 @@ async fn kind_and_sink_may_come_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_stands_still_while_nobody_may_ask_what_its_account_may_read() {
     let mut stage = Stage::new().await;
-    let message = "cannot create resource \"subjectaccessreviews\"";
-    let refused = Fault::Answer(Status::forbidden(&Default::default(), "", message));
-    let refusing = Rule::write().resource("subjectaccessreviews").then(refused);
-    let refusing = stage.server.faults().add(refusing);
+    let refusing = refuse_reviews(&stage);
     stage.start().await;
     stage.sink_and_rule(json!({"serviceAccountName": "reader"})).await;
     let status = stage
@@ -284,7 +281,24 @@ async fn a_rule_stands_still_while_nobody_may_ask_what_its_account_may_read() {
     refusing.remove();
     assert_eq!(stage.delivered(1).await, ["created default/a null>1"]);
     stage.status(|status| is(status, "Ready", "True")).await;
+
+    // A right that is taken away again stops the rule, and what was seen of it is kept.
+    let refusing = refuse_reviews(&stage);
+    stage
+        .status(|status| condition(status, "Ready")["reason"] == "ReviewForbidden")
+        .await;
+    stage.widget("a", 2).await;
+    refusing.remove();
+    assert_eq!(stage.delivered(2).await[1], "updated default/a 1>2");
     stage.stop().await;
+}
+
+/// From now on nobody may ask what an account may do.
+fn refuse_reviews(stage: &Stage) -> Added {
+    let message = "cannot create resource \"subjectaccessreviews\"";
+    let refused = Fault::Answer(Status::forbidden(&Default::default(), "", message));
+    let refusing = Rule::write().resource("subjectaccessreviews").then(refused);
+    stage.server.faults().add(refusing)
 }
 
 /// A sink that patches the object of its template.
