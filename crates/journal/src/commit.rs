@@ -11,10 +11,10 @@ use skopos_disk::{DiskFile, is_no_space, write_all};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Hole, Seq, checkpoint,
+    Hole, Seq, checkpoint, compact,
     journal::Shared,
     record::{self, Bodies, FILE_HEADER, Meta, RECORD_HEADER, RecordKind, file_header},
-    retain,
+    retain::{self, Candidate},
     segment::{Location, Places, Segment, SegmentId},
     sidecar,
     state::{About, Position, State, write_hole},
@@ -24,6 +24,8 @@ use crate::{
 pub(crate) const WAITING: usize = 256;
 /// So many bytes are made durable at once.
 const GROUP_BYTES: usize = 4 << 20;
+/// So many segments are written anew before changes get their turn again.
+const REWRITES_AT_ONCE: usize = 8;
 
 /// What becomes durable together, or not at all.
 #[derive(Debug, Default)]
@@ -347,16 +349,39 @@ impl Writer {
     }
 
     fn retain(&mut self, now: Timestamp) {
-        while let Some(segment) = retain::removable(&self.shared, self.tail.segment.id, now) {
-            if let Err(error) = self.remove(&segment) {
-                tracing::warn!(%error, segment = segment.id.0, "could not remove old changes");
+        for _ in 0..REWRITES_AT_ONCE {
+            let Some(candidate) = retain::candidate(&self.shared, self.tail.segment.id, now) else {
+                return;
+            };
+            let id = candidate.segment.id.0;
+            if let Err(error) = self.thin_out(candidate) {
+                tracing::warn!(%error, segment = id, "could not remove old changes");
                 return;
             }
         }
     }
 
-    /// Removes a segment, after what still exists was copied out of it.
-    fn remove(&mut self, segment: &Arc<Segment>) -> Result<(), CommitError> {
+    /// Writes a segment anew without what goes, after what still exists was copied out of it.
+    fn thin_out(&mut self, mut candidate: Candidate) -> Result<(), CommitError> {
+        let segment = candidate.segment;
+        self.carry(&segment)?;
+        let done = compact::rest(&segment, &mut candidate.dropping, candidate.is_oldest).and_then(|rest| {
+            match rest {
+                // What cannot be read is left as it is; nothing else can be done with it either.
+                None => segment.note_rewritten(),
+                Some(rest) if rest.is_nothing() => retain::forget(&self.shared, &segment),
+                Some(rest) => compact::replace(&self.shared, &segment, &rest)?,
+            }
+            Ok(())
+        });
+        if self.len >= self.shared.config.segment_bytes {
+            self.rotate();
+        }
+        done.map_err(|error| CommitError::NoSpace(error.to_string()))
+    }
+
+    /// Copies the last states of objects that exist out of a segment.
+    fn carry(&mut self, segment: &Arc<Segment>) -> Result<(), CommitError> {
         // The index of the segment may be being written just now.
         self.join_behind();
         loop {
@@ -379,10 +404,6 @@ impl Writer {
                 record::mark_last(&mut self.buffer, last.start);
             }
             self.append(placed)?;
-        }
-        retain::forget(&self.shared, segment);
-        if self.len >= self.shared.config.segment_bytes {
-            self.rotate();
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use jiff::Timestamp;
 use skopos_object::{FieldChange, GroupVersionKind, Object, ObjectKey, Op, ResourceVersion, diff};
 
-/// The number of a change in the journal. The first is 1; they are dense, and no two changes ever have the same.
+/// The number of a change in the journal. The first is 1, the next one more, and no two changes ever have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seq(pub u64);
 

@@ -8,8 +8,9 @@
 //! `segment-<n>` files hold records with a checksum each: changes, positions, collections, holes. The last record of a
 //! transaction says so, and what follows the last such record is cut off at the next start. A state before and after is
 //! compressed as one. The mirror is in memory only as keys, versions and places in the segments; `checkpoint-<n>` saves
-//! reading the segments before it, `index-<n>` where in a complete segment what stands. A segment goes when nobody
-//! needs its changes any more, after the last states of objects that still exist were copied out of it. `LOCK` keeps a
+//! reading the segments before it, `index-<n>` where in a complete segment what stands. A segment is
+//! written anew without what nobody needs when that is half of it, after the last states of objects that still exist were copied
+//! to the end of the log. `LOCK` keeps a
 //! second process out.
 
 mod answer;
@@ -17,6 +18,7 @@ mod bytes;
 mod capture;
 mod checkpoint;
 mod commit;
+mod compact;
 mod entry;
 mod journal;
 mod log;

@@ -205,7 +205,9 @@ impl Reading<'_> {
             return Ok(true);
         }
         if let Some(hashes) = self.filter.hashes.clone() {
-            return self.read_places(segment, &hashes);
+            if let Some(offsets) = self.offsets(segment, &hashes)? {
+                return self.read_places(segment, offsets);
+            }
         }
         let mut offset = segment.offset_before(Seq(self.looked.0 + 1));
         if let Some(since) = wanted.since {
@@ -266,14 +268,23 @@ impl Reading<'_> {
         Ok(self.n_looked < MOST_LOOKED_AT)
     }
 
-    /// Reads the changes of few objects, found by their hashes.
-    fn read_places(&mut self, segment: &Arc<Segment>, hashes: &[u64]) -> Result<bool, ReadError> {
-        let storage = |error: io::Error| ReadError::Storage(error.into());
+    /// Where the changes of few objects stand; nothing if the segment was written anew meanwhile, and must be read through.
+    fn offsets(&self, segment: &Segment, hashes: &[u64]) -> Result<Option<Vec<u32>>, ReadError> {
         let mut offsets = Vec::new();
         for hash in hashes {
-            offsets.extend(find(self.shared, segment, *hash).map_err(storage)?);
+            let found = find(self.shared, segment, *hash);
+            match found.map_err(|error| ReadError::Storage(error.into()))? {
+                Some(found) => offsets.extend(found),
+                None => return Ok(None),
+            }
         }
         offsets.sort_unstable();
+        Ok(Some(offsets))
+    }
+
+    /// Reads the changes of few objects, found by their hashes.
+    fn read_places(&mut self, segment: &Arc<Segment>, offsets: Vec<u32>) -> Result<bool, ReadError> {
+        let storage = |error: io::Error| ReadError::Storage(error.into());
         let last = segment.last();
         for offset in offsets {
             let mut scan = segment.scan(offset.into());
@@ -295,14 +306,14 @@ impl Reading<'_> {
 }
 
 /// Where changes of an object may stand in a segment.
-fn find(shared: &Shared, segment: &Segment, hash: u64) -> io::Result<Vec<u32>> {
+fn find(shared: &Shared, segment: &Segment, hash: u64) -> io::Result<Option<Vec<u32>>> {
     let places = segment.places();
     if !places.keys.is_empty() || places.n_entries == 0 {
         let found = places.keys.iter().filter(|(key, _)| *key == hash);
-        return Ok(found.map(|(_, offset)| *offset).collect());
+        return Ok(Some(found.map(|(_, offset)| *offset).collect()));
     }
     drop(places);
-    sidecar::find(&*shared.disk, segment.id, hash)
+    sidecar::find(&*shared.disk, segment.id, segment.len(), hash)
 }
 
 /// The number of the next change after an offset.

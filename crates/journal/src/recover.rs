@@ -56,6 +56,8 @@ pub(crate) fn recover(disk: &dyn Disk) -> io::Result<Recovered> {
             }
             continue;
         };
+        // The changes before it may be gone; their numbers are not used again.
+        state.head = state.head.max(Seq(first.0.saturating_sub(1)));
         let segment = match *id < from && !is_last {
             true => complete_segment(disk, *id, first, len, &mut damage)?,
             false => read_segment(disk, *id, first, len, Some(&mut state), is_last, &mut damage)?,

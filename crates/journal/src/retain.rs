@@ -1,7 +1,7 @@
-//! What need not be kept any more goes, a whole segment at a time.
+//! What need not be kept any more goes: out of each segment of which it is half.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -14,7 +14,7 @@ use crate::{
     Observed, Seq,
     checkpoint::{checkpoint_name, parse_checkpoint_name},
     journal::Shared,
-    record::{Bodies, Meta},
+    record::{Bodies, Meta, RECORD_HEADER},
     segment::{Segment, SegmentId},
     sidecar::sidecar_name,
     state::{Known, State},
@@ -62,30 +62,105 @@ impl Retention {
     }
 }
 
-/// The oldest segment, if it need not be kept.
-pub(crate) fn removable(shared: &Shared, active: SegmentId, now: Timestamp) -> Option<Arc<Segment>> {
+/// A complete segment of which enough need not be kept.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) dropping: Dropping,
+    /// Whether no file is before it.
+    pub(crate) is_oldest: bool,
+}
+
+/// Which changes of a segment go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dropping {
+    everything: bool,
+    /// By collection: those before a time, and so many of the first.
+    old: BTreeMap<u32, (Timestamp, u64)>,
+}
+
+impl Dropping {
+    /// Whether a change goes. To be asked once for each, in order.
+    pub(crate) fn takes(&mut self, meta: &Meta) -> bool {
+        let Some((before, n_first)) = self.old.get_mut(&meta.collection) else {
+            return self.everything;
+        };
+        let is_first = *n_first > 0;
+        *n_first = n_first.saturating_sub(1);
+        self.everything || is_first || meta.at < *before
+    }
+
+    /// What goes by the limits, and how many changes that is at least.
+    fn by_limits(state: &State, retention: &Retention, segment: &Segment, now: Timestamp) -> (Self, u64) {
+        let mut dropping = Self::default();
+        let mut n_dropped = 0;
+        for (collection, count) in &segment.places().counts {
+            let limits = retention.of(state, *collection);
+            let age = limits.max_age.and_then(|age| now.checked_sub(age).ok());
+            let before = age.unwrap_or(Timestamp::MIN);
+            let n_first = limits.max_changes.map_or(0, |max| {
+                let n_all = n_later(state, segment, *collection) + count.n;
+                n_all.saturating_sub(max).min(count.n)
+            });
+            n_dropped += if count.newest < before { count.n } else { n_first };
+            dropping.old.insert(*collection, (before, n_first));
+        }
+        (dropping, n_dropped)
+    }
+}
+
+/// The oldest complete segment of which half need not be kept, or of which all goes since there is too much.
+pub(crate) fn candidate(shared: &Shared, active: SegmentId, now: Timestamp) -> Option<Candidate> {
     let state = shared.read();
-    let oldest = state.segments.values().next()?.clone();
-    if oldest.id == active || oldest.last() > held(shared) {
+    let held = held(shared);
+    let retention = shared.retention.read().unwrap_or_else(PoisonError::into_inner);
+    let live = live_bytes(&state);
+    let live = |segment: &Segment| live.get(&segment.id).copied().unwrap_or(0);
+    let oldest = state.segments.keys().next().copied();
+    let complete = || {
+        let segments = state.segments.values();
+        segments.filter(|segment| segment.id < active && segment.last() <= held)
+    };
+    let found = |segment: &Arc<Segment>, dropping| Candidate {
+        segment: segment.clone(),
+        dropping,
+        is_oldest: Some(segment.id) == oldest,
+    };
+    for segment in complete() {
+        let (dropping, n_dropped) = Dropping::by_limits(&state, &retention, segment, now);
+        let n_entries = segment.places().n_entries;
+        let is_worth_it = match n_entries {
+            // Without changes, only copies and what says that objects are gone.
+            0 => Some(segment.id) == oldest || !segment.is_rewritten(),
+            _ => n_dropped > 0,
+        };
+        let kept = segment.len() * (n_entries - n_dropped) / n_entries.max(1);
+        // Less than half must stay: otherwise more and more would be copied for less and less.
+        if is_worth_it && (kept + live(segment)) * 2 <= segment.len() {
+            return Some(found(segment, dropping));
+        }
+    }
+    let total: u64 = state.segments.values().map(|segment| segment.len()).sum();
+    if retention.max_bytes.is_none_or(|max| total <= max) {
         return None;
     }
-    let retention = shared.retention.read().unwrap_or_else(PoisonError::into_inner);
-    let total: u64 = state.segments.values().map(|segment| segment.len()).sum();
-    let is_too_much = retention.max_bytes.is_some_and(|max| total > max);
-    let is_expired = || {
-        let places = oldest.places();
-        places.counts.iter().all(|(collection, count)| {
-            let limits = retention.of(&state, *collection);
-            let is_old = limits.max_age.is_some_and(|age| {
-                Duration::try_from(now.duration_since(count.newest)).is_ok_and(|since| since > age)
-            });
-            is_old
-                || limits
-                    .max_changes
-                    .is_some_and(|max| n_later(&state, &oldest, *collection) >= max)
-        })
+    let mut with_changes = complete().filter(|segment| !segment.is_empty());
+    let segment = with_changes.find(|segment| live(segment) * 2 <= segment.len())?;
+    let everything = Dropping {
+        everything: true,
+        ..Dropping::default()
     };
-    (is_too_much || is_expired()).then_some(oldest)
+    Some(found(segment, everything))
+}
+
+/// How many bytes of each segment are the last states of objects that exist.
+fn live_bytes(state: &State) -> HashMap<SegmentId, u64> {
+    let mut live = HashMap::new();
+    for known in state.collections.iter().flat_map(|one| one.objects.values()) {
+        let len = RECORD_HEADER as u64 + u64::from(known.location.len);
+        *live.entry(known.location.segment).or_default() += len;
+    }
+    live
 }
 
 /// Up to where nobody needs changes any more.

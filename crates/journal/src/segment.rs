@@ -5,7 +5,7 @@ use std::{
     io,
     sync::{
         PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -52,6 +52,8 @@ pub(crate) struct Segment {
     /// What is durable; nothing beyond it is ever read.
     len: AtomicU64,
     places: RwLock<Places>,
+    /// Whether this process wrote it anew, or found that it cannot.
+    rewritten: AtomicBool,
 }
 
 /// Where in a segment what stands.
@@ -97,6 +99,7 @@ impl Segment {
             file: disk.open(&id.name())?,
             len: AtomicU64::new(len),
             places: RwLock::new(places),
+            rewritten: AtomicBool::new(false),
         })
     }
 
@@ -106,6 +109,14 @@ impl Segment {
 
     pub(crate) fn grow(&self, len: u64) {
         self.len.store(len, Ordering::Release);
+    }
+
+    pub(crate) fn note_rewritten(&self) {
+        self.rewritten.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.rewritten.load(Ordering::Relaxed)
     }
 
     pub(crate) fn places(&self) -> RwLockReadGuard<'_, Places> {

@@ -101,13 +101,25 @@ fn parse(content: &[u8], segment_len: u64) -> Result<Places, Malformed> {
     Ok(places)
 }
 
-/// Where changes of an object may stand in a complete segment, in order.
-pub(crate) fn find(disk: &dyn Disk, id: SegmentId, hash: u64) -> io::Result<Vec<u32>> {
+/// Where changes of an object may stand in a complete segment, in order; nothing if the index is of the segment as it
+/// was at another time.
+pub(crate) fn find(
+    disk: &dyn Disk,
+    id: SegmentId,
+    segment_len: u64,
+    hash: u64,
+) -> io::Result<Option<Vec<u32>>> {
     let mut file = disk.read(&sidecar_name(id))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "index of a segment is damaged");
     let len = *bytes.first_chunk::<4>().ok_or_else(damaged)?;
+    let content = bytes
+        .get(4..u32::from_le_bytes(len) as usize + 8)
+        .ok_or_else(damaged)?;
+    if parse(content, segment_len).is_err() {
+        return Ok(None);
+    }
     let keys = bytes
         .get(u32::from_le_bytes(len) as usize + 8..)
         .ok_or_else(damaged)?;
@@ -132,5 +144,5 @@ pub(crate) fn find(disk: &dyn Disk, id: SegmentId, hash: u64) -> io::Result<Vec<
         }
     }
     let found = (low..n).map(at).take_while(|(found, _)| *found == hash);
-    Ok(found.map(|(_, offset)| offset).collect())
+    Ok(Some(found.map(|(_, offset)| offset).collect()))
 }

@@ -216,7 +216,9 @@ async fn old_changes_go_and_existing_objects_stay() {
         default: limits,
         ..Retention::default()
     });
-    journal.retain(Timestamp::from_second(1000).unwrap()).await;
+    for _ in 0..10 {
+        journal.retain(Timestamp::from_second(1000).unwrap()).await;
+    }
     write(&journal, 1000, vec![]).await;
     let kept = all(&journal).await;
     assert!((20..60).contains(&kept.len()), "{}", kept.len());
@@ -306,4 +308,185 @@ async fn changes_are_found_by_object_kind_time_and_operation() {
     assert_eq!(read(&journal, &created).await.len(), 4);
     assert_eq!(journal.get(Seq(17)).await.unwrap().unwrap().seq, Seq(17));
     assert!(journal.get(Seq(1000)).await.unwrap().is_none());
+}
+
+/// A second collection beside [`about`], whose changes are kept for ever.
+fn other_about() -> About {
+    About {
+        name: "gadgets.example.com".into(),
+        kind: GroupVersionKind::new("example.com", "v1", "Gadget"),
+        plural: "gadgets".into(),
+        ..about()
+    }
+}
+
+fn of_other(draft: Draft) -> Draft {
+    match draft {
+        Draft::Change(meta, bodies) => Draft::Change(
+            Meta {
+                collection: 1,
+                ..meta
+            },
+            bodies,
+        ),
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_is_kept_for_ever_does_not_keep_its_neighbours() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    write(
+        &journal,
+        0,
+        vec![Draft::Collection(about()), Draft::Collection(other_about())],
+    )
+    .await;
+    let mut before = [widget("busy", "busy", 1, 0), widget("kept", "kept", 1, 0)];
+    let [busy, kept] = &before;
+    let gone = widget("gone", "gone", 1, 0);
+    write(
+        &journal,
+        1,
+        vec![
+            change(Op::Created, None, Some(busy)),
+            change(Op::Created, None, Some(&gone)),
+        ],
+    )
+    .await;
+    write(&journal, 1, vec![of_other(change(Op::Created, None, Some(kept)))]).await;
+    for round in 2..200 {
+        let busy = widget("busy", "busy", round, round);
+        write(
+            &journal,
+            round as i64,
+            vec![change(Op::Updated, Some(&before[0]), Some(&busy))],
+        )
+        .await;
+        before[0] = busy;
+        if round == 30 {
+            write(&journal, 30, vec![change(Op::Deleted, Some(&gone), None)]).await;
+        }
+        if round % 20 == 0 {
+            let kept = widget("kept", "kept", round, round);
+            write(
+                &journal,
+                round as i64,
+                vec![of_other(change(Op::Updated, Some(&before[1]), Some(&kept)))],
+            )
+            .await;
+            before[1] = kept;
+        }
+    }
+    let (objects, full, head) = (mirror(&journal).await, journal.stats().disk_bytes, journal.head());
+    let limits = Limits {
+        max_age: Some(Duration::from_secs(20)),
+        max_changes: None,
+    };
+    journal.set_retention(Retention {
+        collections: [("widgets.example.com".to_owned(), limits)].into(),
+        ..Retention::default()
+    });
+    for _ in 0..10 {
+        journal.retain(Timestamp::from_second(200).unwrap()).await;
+    }
+    write(&journal, 200, vec![]).await;
+    let left = all(&journal).await;
+    let n_other = left.iter().filter(|entry| entry.plural == "gadgets").count();
+    assert_eq!(n_other, 10, "a kind without limits keeps all");
+    let n_busy = left.len() - n_other;
+    assert!((20..60).contains(&n_busy), "{n_busy} of 198");
+    assert!(journal.stats().disk_bytes < full / 2);
+    assert_eq!(
+        (
+            journal.n_changes("widgets.example.com"),
+            journal.n_changes("gadgets.example.com")
+        ),
+        (n_busy as u64, 10)
+    );
+    let one = Wanted {
+        namespace: Some("home".into()),
+        name: Some("kept".into()),
+        ..Wanted::default()
+    };
+    assert_eq!(read(&journal, &one).await.len(), 10, "found by its index");
+    journal.close().await;
+    for is_checkpointed in [true, false] {
+        let again = disk.crashed(|_| 0);
+        if !is_checkpointed {
+            for name in again.names_with("checkpoint-") {
+                again.edit(&name, |bytes| bytes[20] ^= 1);
+            }
+        }
+        let journal = open(&again);
+        assert_eq!(all(&journal).await, left);
+        assert_eq!(mirror(&journal).await, objects, "what was deleted stays deleted");
+        assert_eq!(journal.head(), head);
+    }
+}
+
+#[tokio::test]
+async fn a_crash_while_a_segment_is_written_anew_leaves_one_or_the_other() {
+    for n_writes in 0..12 {
+        let disk = SimDisk::default();
+        let journal = open(&disk);
+        fill(&journal, 3, 40).await;
+        let objects = mirror(&journal).await;
+        let limits = Limits {
+            max_changes: Some(10),
+            max_age: None,
+        };
+        journal.set_retention(Retention {
+            default: limits,
+            ..Retention::default()
+        });
+        disk.set(Faults {
+            space: Some(n_writes * 300),
+            ..Faults::default()
+        });
+        journal.retain(Timestamp::from_second(1000).unwrap()).await;
+        // Ends after retention, whether or not there was room.
+        let _ = journal.commit(Transaction::default()).await;
+        let crashed = open(&disk.crashed(|_| 0));
+        assert_eq!(mirror(&crashed).await, objects, "room for {n_writes}");
+        let kept = all(&crashed).await;
+        assert!(
+            kept.len() >= 10 && kept.last().unwrap().seq == Seq(123),
+            "{}",
+            kept.len()
+        );
+        assert_eq!(crashed.head(), Seq(123));
+    }
+}
+
+#[tokio::test]
+async fn more_objects_than_bytes_does_not_copy_for_ever() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 200, 2).await;
+    let objects = mirror(&journal).await;
+    journal.set_retention(Retention {
+        default: Limits {
+            max_changes: Some(1),
+            max_age: None,
+        },
+        max_bytes: Some(1000),
+        ..Retention::default()
+    });
+    for _ in 0..40 {
+        journal.retain(Timestamp::from_second(1000).unwrap()).await;
+    }
+    write(&journal, 1000, vec![]).await;
+    let written = journal.stats().written_bytes;
+    for _ in 0..40 {
+        journal.retain(Timestamp::from_second(1000).unwrap()).await;
+    }
+    write(&journal, 1000, vec![]).await;
+    assert_eq!(
+        journal.stats().written_bytes,
+        written,
+        "nothing more is to be had"
+    );
+    assert_eq!(mirror(&journal).await, objects);
 }
