@@ -6,7 +6,7 @@ use serde_json::Value;
 use skopos_client::{Api, Client, Patch, Resource, WriteParams};
 use skopos_control::{AdminServer, BindError, Engine, EngineConfig, EngineError, StopError};
 use skopos_controller::{Elector, Health, HealthServer, LeaderConfig, LeaderConfigError};
-use skopos_journal::Phase;
+use skopos_journal::{Phase, Retention};
 use skopos_object::GroupVersionKind;
 use skopos_remote::JournalUrl;
 use skopos_sink::Allowed;
@@ -38,6 +38,8 @@ pub struct ReactionsConfig {
     pub admin: SocketAddr,
     /// Where other commands look up that address (default: the data directory).
     pub admin_dir: PathBuf,
+    /// How many bytes of changes are kept at most (default: as many as there are).
+    pub journal_max_bytes: Option<u64>,
     /// Where `/healthz`, `/readyz` and `/metrics` are served (default: nowhere).
     pub endpoint: Option<SocketAddr>,
     /// Take turns with other replicas: only the one that holds this lease works.
@@ -60,6 +62,7 @@ impl ReactionsConfig {
             search_path: None,
             env: |_| None,
             admin: SocketAddr::from(([127, 0, 0, 1], 0)),
+            journal_max_bytes: None,
             endpoint: None,
             leader: None,
         }
@@ -153,6 +156,10 @@ impl Reactions {
             },
             search_path: config.search_path,
             env: config.env,
+            retention: Retention {
+                max_bytes: config.journal_max_bytes,
+                ..Retention::default()
+            },
             ..EngineConfig::new(&config.data_dir)
         };
         let engine = Engine::open(client, engine).await?;
@@ -210,6 +217,7 @@ fn tell(health: &Health, engine: &Engine) {
         if let Some(remote) = engine.remote() {
             remote.register(registry);
         }
+        engine.register(registry);
     });
     let capture = engine.capture().clone();
     health.add_readiness(CAPTURE, move || {

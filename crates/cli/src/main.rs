@@ -3,6 +3,7 @@
 mod admin_client;
 mod applier;
 mod argv;
+mod byte_size;
 mod change_view;
 mod cli;
 mod command;

@@ -43,6 +43,8 @@ pub struct EngineConfig {
     pub journal: JournalConfig,
     /// How collections are followed.
     pub capture: CaptureConfig,
+    /// How often the values that sinks name are looked at (default 30 s); those of a sink with failures at once.
+    pub look_every: Duration,
     /// How often status is written at most (default 2 s).
     pub status_every: Duration,
     /// How often the rights of the service accounts that rules act as are looked at (default 1 min).
@@ -64,6 +66,7 @@ impl EngineConfig {
             env: |_| None,
             retention: Retention::default(),
             capture: CaptureConfig::default(),
+            look_every: Duration::from_secs(30),
             status_every: Duration::from_secs(2),
             review_every: Duration::from_secs(60),
         }
@@ -243,6 +246,7 @@ impl Engine {
             search_path: self.config.search_path.clone(),
             env: self.config.env,
             retention: self.config.retention.clone(),
+            look_every: self.config.look_every,
             review_every: self.config.review_every,
         });
         let manager = match status::manager(&self.client, &self.about()) {
@@ -275,7 +279,10 @@ impl Engine {
             is_due = tokio::select! {
                 () = stop.cancelled() => return,
                 () = changed(&mut subscriptions) => true,
-                _ = look.tick() => self.refresh_files() || planner.is_review_due(),
+                _ = look.tick() => {
+                    let is_look_due = planner.is_look_due(&self.reactor.status().sinks);
+                    self.refresh_files() || planner.is_review_due() || is_look_due
+                }
             };
         }
     }

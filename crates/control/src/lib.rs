@@ -6,11 +6,13 @@
 
 mod access;
 mod admin;
+mod conditions;
 mod definitions;
 mod engine;
 mod in_force;
 mod kept;
 mod kinds;
+mod metrics;
 mod planner;
 mod secrets;
 mod status;
@@ -27,6 +29,7 @@ pub use crate::{
         RouteView, RuleProvider, RuleView, ShowChange, ShowLetter, SinkView, StartReplay, StartedReplay,
         Status, StatusView, StepView, TakeLetters, Taken, Then, Uncertain, WhichLetters, WholeLetter,
     },
+    conditions::ConditionView,
     definitions::{is_definition_of, schema},
     engine::{Engine, EngineConfig, EngineError, StopError},
     kinds::{Given, Kinds},

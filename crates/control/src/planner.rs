@@ -1,28 +1,31 @@
 //! From what was asked for to what is in force. What is wrong is set aside with the reason, and the rest goes on.
 
 mod records;
+mod sinks;
 
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
-use skopos_api::{RuleSpec, SinkSpec};
+use skopos_api::RuleSpec;
 use skopos_client::{Client, ServiceAccount};
 use skopos_journal::{Asked, Retention, Selection, SelectionPart};
 use skopos_object::{CollectionName, Collections, LabelSelector, Object};
 use skopos_react::{
-    Plan, PlannedRule, PlannedSink,
+    Plan, PlannedRule,
     rule::{CompiledRule, KindNames, Origin},
 };
 use skopos_schema::Structural;
-use skopos_sink::{Allowed, Context, connect};
+use skopos_sink::Allowed;
 
-use self::records::GoodRecord;
+use self::{
+    records::GoodRecord,
+    sinks::{GoodSink, Looks},
+};
 use crate::{
-    Forbidden, Kinds, RuleVerdict, SinkVerdict, Verdicts,
+    Forbidden, Kinds, RuleVerdict, Verdicts,
     access::{Reading, Reviews},
     definitions,
     in_force::InForce,
     kinds::Given,
-    secrets::Values,
 };
 
 /// What surrounds rules and sinks.
@@ -35,6 +38,8 @@ pub(crate) struct Surroundings {
     pub(crate) search_path: Option<OsString>,
     pub(crate) env: fn(&str) -> Option<String>,
     pub(crate) retention: Retention,
+    /// How often the values that sinks name are looked at.
+    pub(crate) look_every: Duration,
     /// How often the rights of service accounts are looked at.
     pub(crate) review_every: Duration,
 }
@@ -47,6 +52,7 @@ pub(crate) struct Planner {
     sinks: BTreeMap<String, GoodSink>,
     reviews: Reviews,
     records: BTreeMap<String, GoodRecord>,
+    looks: Looks,
 }
 
 #[derive(Clone, Debug)]
@@ -54,13 +60,6 @@ struct GoodRule {
     generation: i64,
     spec: RuleSpec,
     compiled: Arc<CompiledRule>,
-}
-
-#[derive(Clone, Debug)]
-struct GoodSink {
-    generation: i64,
-    spec: SinkSpec,
-    planned: PlannedSink,
 }
 
 /// What is to be in force.
@@ -85,6 +84,7 @@ impl Planner {
     pub(crate) fn new(around: Surroundings) -> Self {
         Self {
             reviews: Reviews::new(around.review_every),
+            looks: Looks::new(around.look_every),
             around,
             rules: BTreeMap::new(),
             sinks: BTreeMap::new(),
@@ -115,9 +115,7 @@ impl Planner {
         self.sinks.retain(|name, _| kinds.sinks.contains_key(name));
         self.reviews.retain(|name| kinds.rules.contains_key(name));
         self.records.retain(|name, _| kinds.records.contains_key(name));
-        for (name, given) in &kinds.sinks {
-            self.plan_sink(name, given, &mut planned).await;
-        }
+        self.plan_sinks(&kinds.sinks, &mut planned).await;
         for (name, given) in &kinds.records {
             self.plan_record(name, given, definitions, &mut planned).await;
         }
@@ -125,73 +123,6 @@ impl Planner {
             self.plan_rule(name, given, definitions, &mut planned).await;
         }
         planned
-    }
-
-    async fn plan_sink(&mut self, name: &str, given: &Given<SinkSpec>, planned: &mut Planned) {
-        let mut verdict = SinkVerdict {
-            generation: given.generation,
-            ..SinkVerdict::default()
-        };
-        let known = self
-            .sinks
-            .get(name)
-            .filter(|good| given.spec.as_ref() == Ok(&good.spec))
-            .is_some();
-        if !known {
-            match self.connect(given).await {
-                Ok(good) => {
-                    self.sinks.insert(name.to_owned(), good);
-                }
-                Err(problem) => {
-                    planned.is_unsettled = true;
-                    verdict.problem = Some(problem);
-                }
-            }
-        }
-        if let Some(good) = self.sinks.get(name) {
-            verdict.in_force = Some(match known {
-                true => given.generation,
-                false => good.generation,
-            });
-            planned.plan.sinks.insert(name.to_owned(), good.planned.clone());
-        }
-        planned.verdicts.sinks.insert(name.to_owned(), verdict);
-    }
-
-    async fn connect(&self, given: &Given<SinkSpec>) -> Result<GoodSink, String> {
-        let spec = given.spec.clone()?;
-        let around = &self.around;
-        let secrets = Values {
-            client: around.client.as_ref(),
-            namespace: &given.key.namespace,
-            is_from_file: given.is_from_file,
-            env: around.env,
-        };
-        let everything = Allowed {
-            exec: true,
-            file: true,
-        };
-        let context = Context {
-            namespace: &given.key.namespace,
-            secrets: &secrets,
-            allowed: if given.is_from_file {
-                everything
-            } else {
-                around.allowed
-            },
-            search_path: around.search_path.as_ref(),
-            client: around.client.as_ref(),
-        };
-        let destination = connect(&spec, context).await.map_err(|error| chain(&error))?;
-        let delivery = spec.delivery.clone();
-        Ok(GoodSink {
-            generation: given.generation,
-            spec,
-            planned: PlannedSink {
-                destination,
-                delivery,
-            },
-        })
     }
 
     async fn plan_rule(
@@ -274,6 +205,8 @@ impl Planner {
         let schema = found.and_then(|found| found.schema.as_ref());
         match CompiledRule::compile(origin, spec, schema) {
             Ok(compiled) => {
+                let generation = lasting_generation(given.is_from_file, given.generation, spec);
+                let compiled = compiled.with_generation(generation);
                 let compiled = match found {
                     Some(found) => compiled.with_names(found.names.clone()),
                     None => compiled,
@@ -363,7 +296,8 @@ fn seen_by(rule: &CompiledRule) -> SelectionPart {
 }
 
 fn planned_rule(given: &Given<RuleSpec>, good: &GoodRule, sinks: &BTreeMap<String, GoodSink>) -> PlannedRule {
-    let planned = PlannedRule::compiled(good.compiled.clone(), &good.spec, good.generation);
+    let generation = lasting_generation(given.is_from_file, good.generation, &good.spec);
+    let planned = PlannedRule::compiled(good.compiled.clone(), &good.spec, generation);
     let writes = |sink: &String| sinks.get(sink).is_some_and(|good| good.spec.kubernetes.is_some());
     PlannedRule {
         writes_objects: planned.actions.iter().any(writes),
@@ -381,6 +315,18 @@ fn account(given: &Given<RuleSpec>, spec: &RuleSpec) -> Option<ServiceAccount> {
     let name = spec.service_account_name.clone()?;
     let namespace = given.key.namespace.to_string();
     Some(ServiceAccount { namespace, name })
+}
+
+/// By which it is noticed, also after a restart, that a rule is another one. Files do not count their generations.
+fn lasting_generation(is_from_file: bool, generation: i64, spec: &RuleSpec) -> i64 {
+    if !is_from_file {
+        return generation;
+    }
+    let text = serde_json::to_vec(spec).unwrap_or_default();
+    let hash = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    i64::from((hash >> 32) as u32)
 }
 
 /// An error with all its causes, on one line.

@@ -2,22 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use skopos_client::Client;
 use skopos_controller::{Action, Context, Controller, Failure, LeaderConfigError, Manager, StatusEdit};
-use skopos_journal::{Capture, CaptureStatus, Hole, Journal, Log as _, Phase};
+use skopos_journal::{Capture, CaptureStatus, Journal, Log as _};
 use skopos_object::Object;
-use skopos_react::{Reactor, RuleState};
+use skopos_react::Reactor;
 use tokio::sync::watch;
 
 use crate::{
     Verdicts,
+    conditions::{self, Shown},
     engine::manager_config,
-    verdict::{RecordVerdict, RuleVerdict},
 };
-
-/// For so long a hole makes the capture count as incomplete.
-const HOLE_SHOWN: Duration = Duration::from_secs(24 * 3600);
 
 /// Where the status comes from.
 #[derive(Clone, Debug)]
@@ -27,14 +23,6 @@ pub(crate) struct About {
     pub(crate) capture: Capture,
     pub(crate) reactor: Reactor,
     pub(crate) every: Duration,
-}
-
-/// A condition to show.
-struct Shown {
-    kind: &'static str,
-    holds: bool,
-    reason: &'static str,
-    message: String,
 }
 
 /// The controllers that write the status of our kinds.
@@ -84,15 +72,7 @@ impl About {
         let status = self.reactor.status();
         let state = status.rules.get(&name).cloned().unwrap_or_default();
         let captured = self.captured(verdict.collection.as_deref());
-        let conditions = [
-            ready(verdict),
-            complete(
-                verdict.collection.as_deref(),
-                captured.as_ref(),
-                &self.journal.holes(),
-            ),
-            delivering(verdict, &state),
-        ];
+        let conditions = conditions::of_rule(verdict, captured.as_ref(), &self.journal.holes(), &state);
         let sum = |part: fn(&skopos_react::RouteState) -> u64| state.routes.values().map(part).sum::<u64>();
         let (delivered, pending, dead) = (sum(|r| r.delivered), sum(|r| r.pending), sum(|r| r.dead));
         context
@@ -168,10 +148,10 @@ impl About {
         let holes = self.journal.holes();
         let captured = verdict.collections.iter().map(|one| {
             let status = self.captured(Some(one));
-            complete(Some(one), status.as_ref(), &holes)
+            conditions::complete(Some(one), status.as_ref(), &holes)
         });
         let worst = captured.reduce(|worst, one| if worst.holds { one } else { worst });
-        let mut conditions = vec![recording(verdict)];
+        let mut conditions = vec![conditions::recording(verdict)];
         conditions.extend(worst);
         let n_changes: u64 = verdict
             .collections
@@ -201,115 +181,8 @@ impl About {
     }
 }
 
-impl Shown {
-    fn yes(kind: &'static str, reason: &'static str, message: String) -> Self {
-        Self {
-            kind,
-            holds: true,
-            reason,
-            message,
-        }
-    }
-
-    fn no(kind: &'static str, reason: &'static str, message: String) -> Self {
-        Self {
-            holds: false,
-            ..Self::yes(kind, reason, message)
-        }
-    }
-}
-
 fn show(status: &mut StatusEdit, conditions: &[Shown]) {
     for shown in conditions {
         status.condition(shown.kind, shown.holds, shown.reason, shown.message.as_str());
-    }
-}
-
-fn recording(verdict: &RecordVerdict) -> Shown {
-    if !verdict.problems.is_empty() {
-        let mut message = verdict.problems.join("; ");
-        if let Some(generation) = verdict.in_force {
-            message += &format!(" (generation {generation} stays in force)");
-        }
-        return Shown::no("Ready", "Invalid", message);
-    }
-    match verdict.not_served.is_empty() {
-        true => Shown::yes("Ready", "Recording", verdict.collections.join(", ")),
-        false => {
-            let missing = verdict.not_served.join("; ");
-            let message = format!("{missing}; it is recorded as soon as it is there");
-            Shown::no("Ready", "KindNotServed", message)
-        }
-    }
-}
-
-fn ready(verdict: &RuleVerdict) -> Shown {
-    if !verdict.problems.is_empty() {
-        let mut message = verdict.problems.join("; ");
-        if let Some(generation) = verdict.in_force {
-            message += &format!(" (generation {generation} stays in force)");
-        }
-        return Shown::no("Ready", "Invalid", message);
-    }
-    if let (Some(forbidden), None) = (&verdict.forbidden, &verdict.not_served) {
-        return Shown::no("Ready", forbidden.reason, forbidden.message.clone());
-    }
-    match (&verdict.not_served, verdict.missing_sinks.as_slice()) {
-        (Some(reason), _) => Shown::no(
-            "Ready",
-            "KindNotServed",
-            format!("{reason}; it is watched as soon as it is there"),
-        ),
-        (None, []) => Shown::yes("Ready", "InForce", String::new()),
-        (None, missing) => {
-            let message = format!("no usable sink {}; deliveries wait for it", missing.join(", "));
-            Shown::no("Ready", "SinkMissing", message)
-        }
-    }
-}
-
-fn complete(collection: Option<&str>, captured: Option<&CaptureStatus>, holes: &[Hole]) -> Shown {
-    const KIND: &str = "CaptureComplete";
-    let (Some(collection), Some(captured)) = (collection, captured) else {
-        return Shown::no(KIND, "NotCaptured", "nothing is captured yet".into());
-    };
-    match &captured.phase {
-        Phase::NotServed(what) => return Shown::no(KIND, "KindNotServed", what.clone()),
-        Phase::Listing => return Shown::no(KIND, "Listing", "the objects are being listed".into()),
-        Phase::Paused(what) => return Shown::no(KIND, "NoSpace", format!("capture waits: {what}")),
-        Phase::Failed(what) => return Shown::no(KIND, "JournalFailed", what.clone()),
-        Phase::Watching => {}
-    }
-    let is_recent = |hole: &&Hole| {
-        let age = Duration::try_from(Timestamp::now().duration_since(hole.to));
-        hole.collection == collection && age.is_ok_and(|age| age < HOLE_SHOWN)
-    };
-    match holes.iter().rev().find(is_recent) {
-        Some(hole) => {
-            let message = format!(
-                "between {} and {} only the outcome is known ({})",
-                hole.from, hole.to, hole.reason
-            );
-            Shown::no(KIND, "HoleBridged", message)
-        }
-        None => Shown::yes(KIND, "EveryChange", String::new()),
-    }
-}
-
-fn delivering(verdict: &RuleVerdict, state: &RuleState) -> Shown {
-    const KIND: &str = "Delivering";
-    if let Some(reason) = &state.suspended {
-        return Shown::no(KIND, "Suspended", reason.clone());
-    }
-    if verdict.in_force.is_none() {
-        return Shown::no(KIND, "NotInForce", "no generation of the rule is in force".into());
-    }
-    let failing = state
-        .routes
-        .iter()
-        .find(|(_, route)| route.pending > 0 && !route.last_error.is_empty());
-    match failing {
-        Some((sink, route)) => Shown::no(KIND, "Failing", format!("{sink}: {}", route.last_error)),
-        None => Shown::yes(KIND, "UpToDate", String::new()),
     }
 }

@@ -112,6 +112,17 @@ fn show(explained: &Explained) -> String {
             "{FAINT}{time:.0}{FAINT:#}  {op}  {resource} {STRONG}{key}{STRONG:#}  {FAINT}(change {seq}){FAINT:#}"
         );
     }
+    for one in &explained.conditions {
+        let (style, mark) = match one.holds {
+            true => (ADDED, "yes"),
+            false => (DELETED, "NO "),
+        };
+        let _ = writeln!(
+            out,
+            "{style}{mark}{style:#} {} ({}) {}",
+            one.kind, one.reason, one.message
+        );
+    }
     for one in &explained.explanations {
         out.push_str(&shown(one, explained.change.is_none()));
     }

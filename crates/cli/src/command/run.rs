@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use skopos_app::{LeaderConfig, ReactionsConfig, run_reactions};
 
+use crate::byte_size::ByteSize;
 use crate::connection::Connection;
 use crate::failure::{Code, EXIT_CODES, Failure, chain};
 use crate::journal_server::JournalServer;
@@ -58,6 +59,9 @@ pub(crate) struct Run {
     /// Name of this replica in the lease; otherwise HOSTNAME and the process id
     #[arg(long, value_name = "NAME")]
     leader_identity: Option<String>,
+    /// Keep no more than so many bytes of changes, such as 20Gi: then the oldest go, whatever records say
+    #[arg(long, value_name = "SIZE")]
+    journal_max_bytes: Option<ByteSize>,
     /// Address at which other commands ask; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     admin: SocketAddr,
@@ -111,6 +115,7 @@ impl Run {
             allow_file: self.allow_file,
             search_path: std::env::var_os("PATH"),
             env: |name| std::env::var(name).ok(),
+            journal_max_bytes: self.journal_max_bytes.map(|size| size.0),
             endpoint: self.endpoint,
             admin: self.admin,
             leader: self

@@ -176,7 +176,7 @@ fn rules(rules: &[RuleView], rates: Option<&Rates>) -> Table {
             |of: fn(&skopos_control::RouteView) -> u64| rule.routes.iter().map(of).sum::<u64>().to_string();
         let trouble = match &rule.suspended {
             Some(why) => format!("suspended: {why}"),
-            None => rule.last_error.clone(),
+            None => unmet(rule).unwrap_or_else(|| rule.last_error.clone()),
         };
         vec![
             rule.name.clone(),
@@ -202,6 +202,15 @@ fn rules(rules: &[RuleView], rates: Option<&Rates>) -> Table {
         "TROUBLE",
     ];
     table(headings, rules.iter().map(row).collect())
+}
+
+/// The first condition of a rule that does not hold.
+fn unmet(rule: &RuleView) -> Option<String> {
+    let one = rule.conditions.iter().find(|one| !one.holds)?;
+    Some(match one.message.is_empty() {
+        true => format!("{}: {}", one.kind, one.reason),
+        false => format!("{}: {}", one.reason, one.message),
+    })
 }
 
 fn sinks(sinks: &[SinkView], rates: Option<&Rates>) -> Table {

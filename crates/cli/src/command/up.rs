@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use skopos_app::{Credentials, ReactionsConfig};
 
+use crate::byte_size::ByteSize;
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::journal_server::JournalServer;
@@ -51,6 +52,9 @@ pub(crate) struct Up {
     /// Let sinks of the control plane write files on this machine; those of files may
     #[arg(long)]
     allow_file: bool,
+    /// Keep no more than so many bytes of changes, such as 20Gi: then the oldest go, whatever records say
+    #[arg(long, value_name = "SIZE")]
+    journal_max_bytes: Option<ByteSize>,
     /// Address at which /healthz, /readyz and /metrics are served, without access control
     #[arg(long, value_name = "ADDRESS")]
     endpoint: Option<SocketAddr>,
@@ -108,6 +112,7 @@ impl Up {
             allow_file: self.allow_file,
             search_path: std::env::var_os("PATH"),
             env: |name| std::env::var(name).ok(),
+            journal_max_bytes: self.journal_max_bytes.map(|size| size.0),
             endpoint: self.endpoint,
             admin_dir: self.data_dir.clone(),
             ..ReactionsConfig::new(journal_dir.to_owned())

@@ -8,6 +8,8 @@ use serde_json::Value;
 use skopos_journal::{Entry, Log as _, Observed, Seq, Wanted};
 use skopos_react::rule::{EdgeState, Explanation, Subject};
 
+use crate::ConditionView;
+
 use super::{Admin, ChangeView, Question, Refusal, changes::Walk, rules::GivenRule};
 
 /// Changes that are looked at to say what a rule has seen lately.
@@ -47,6 +49,9 @@ pub struct Explained {
     pub change: Option<ChangeView>,
     /// Each rule with each change.
     pub explanations: Vec<ExplanationView>,
+    /// If a rule in force was asked about: how it is doing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionView>,
 }
 
 /// Why a rule fired for a change, or not.
@@ -95,6 +100,7 @@ impl Question for Explain {
         Ok(Explained {
             change: Some(ChangeView::new(&entry, &[])),
             explanations,
+            conditions: Vec::new(),
         })
     }
 }
@@ -133,6 +139,10 @@ impl Explain {
         Ok(Explained {
             change: None,
             explanations,
+            conditions: match (&self.rule, rules.keys().next()) {
+                (Some(_), Some(name)) => admin.conditions().remove(name).unwrap_or_default(),
+                _ => Vec::new(),
+            },
         })
     }
 }

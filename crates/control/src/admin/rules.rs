@@ -4,13 +4,14 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use serde_json::Value;
 use skopos_api::{Existing, Resource, Rule, load};
-use skopos_journal::{Captured, Entry, Observed};
+use skopos_journal::{Capture, Captured, Entry, Log as _, Observed};
+use skopos_react::Reactor;
 use skopos_react::rule::{CompiledRule, EdgeState, Evaluation, KindNames, Origin, Subject};
 use tokio::sync::watch;
 
 use super::{Admin, Reason, Refusal};
 use crate::{
-    Verdicts,
+    ConditionView, Verdicts, conditions,
     definitions::{is_definition_of, names, schema},
 };
 
@@ -18,6 +19,11 @@ use crate::{
 pub trait RuleProvider: Send + Sync + fmt::Debug {
     /// The rules by name, as `namespace/name`.
     fn rules(&self) -> BTreeMap<String, GivenRule>;
+
+    /// What became of everything that was asked for, if that is known here.
+    fn verdicts(&self) -> Option<Arc<Verdicts>> {
+        None
+    }
 }
 
 /// A rule with what its specification says besides what is compiled.
@@ -43,6 +49,10 @@ impl RuleProvider for watch::Receiver<Arc<Verdicts>> {
             Some((name.clone(), given))
         });
         in_force.collect()
+    }
+
+    fn verdicts(&self) -> Option<Arc<Verdicts>> {
+        Some(self.borrow().clone())
     }
 }
 
@@ -143,6 +153,32 @@ impl Admin {
         Ok(self.rules.as_ref().ok_or_else(missing)?.rules())
     }
 
+    /// A rule that is there but not in force says why.
+    fn refuse_rule_with_problems(&self, is_meant: &dyn Fn(&str) -> bool) -> Result<(), Refusal> {
+        let verdicts = self.rules.as_ref().and_then(|rules| rules.verdicts());
+        let wrong = verdicts.iter().flat_map(|verdicts| &verdicts.rules);
+        match wrong.into_iter().find(|(name, _)| is_meant(name)) {
+            Some((name, verdict)) => {
+                let problems = verdict.problems.join("; ");
+                Err(
+                    Refusal::not_found(format!("the rule {name} is not in force: {problems}"))
+                        .hint("correct the rule, or try it with -f"),
+                )
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The conditions of all rules, as far as they are known here.
+    pub(crate) fn conditions(&self) -> BTreeMap<String, Vec<ConditionView>> {
+        let Some(verdicts) = self.rules.as_ref().and_then(|rules| rules.verdicts()) else {
+            return BTreeMap::new();
+        };
+        let captures = self.capture.as_ref().map(Capture::status).unwrap_or_default();
+        let status = self.reactor.as_ref().map(Reactor::status).unwrap_or_default();
+        conditions::of_rules(&verdicts, &captures, &self.journal.holes(), &status)
+    }
+
     /// A rule in force by its name, with or without its namespace.
     pub(crate) fn rule(&self, name: &str) -> Result<(String, GivenRule), Refusal> {
         let rules = self.rules()?;
@@ -152,6 +188,7 @@ impl Admin {
         let mut found: Vec<_> = rules.into_iter().filter(|(known, _)| is_meant(known)).collect();
         match found.len() {
             0 => {
+                self.refuse_rule_with_problems(&is_meant)?;
                 let hint = match known.is_empty() {
                     true => "no rule is in force".to_owned(),
                     false => format!("in force are {}", known.join(", ")),

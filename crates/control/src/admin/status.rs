@@ -1,6 +1,6 @@
 //! How is everything doing?
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use skopos_journal::{CaptureStatus, Log as _, Phase};
 use skopos_react::{ReplayState, RouteState, RuleState, SinkReport};
 
 use super::{Admin, Question, Refusal};
+use crate::ConditionView;
 
 /// How is everything doing?
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -100,6 +101,9 @@ pub struct RuleView {
     pub last_error: String,
     /// Its deliveries by sink.
     pub routes: Vec<RouteView>,
+    /// `Ready`, `CaptureComplete` and `Delivering`; none if no process runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionView>,
 }
 
 /// How the deliveries of a rule to a sink are doing.
@@ -197,11 +201,28 @@ impl Question for Status {
                 damaged: journal.damage().len(),
             },
             captures: captures.into_iter().map(CaptureView::from).collect(),
-            rules: reactions.rules.into_iter().map(RuleView::from).collect(),
+            rules: rules(admin, reactions.rules),
             sinks: reactions.sinks.into_iter().map(SinkView::from).collect(),
             replays: reactions.replays.into_iter().map(ReplayView::from).collect(),
         })
     }
+}
+
+/// The rules that deliver, and those that are there but never were in force.
+fn rules(admin: &Admin, states: BTreeMap<String, RuleState>) -> Vec<RuleView> {
+    let mut conditions = admin.conditions();
+    let mut views: Vec<RuleView> = states.into_iter().map(RuleView::from).collect();
+    for view in &mut views {
+        view.conditions = conditions.remove(&view.name).unwrap_or_default();
+    }
+    for (name, conditions) in conditions {
+        views.push(RuleView {
+            conditions,
+            ..RuleView::from((name, RuleState::default()))
+        });
+    }
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    views
 }
 
 impl From<CaptureStatus> for CaptureView {
@@ -239,6 +260,7 @@ impl From<(String, RuleState)> for RuleView {
             suspended: state.suspended,
             last_error: state.last_error,
             routes: state.routes.into_iter().map(RouteView::from).collect(),
+            conditions: Vec::new(),
         }
     }
 }

@@ -183,6 +183,16 @@ impl Board {
             .filter(|seq| *seq != u64::MAX)
     }
 
+    /// The oldest change that a dead letter of a rule is about.
+    pub(crate) fn oldest_letter(&self, rule: u32) -> Option<u64> {
+        let state = self.lock();
+        let routes = state.routes.iter().filter(|((of, _), _)| *of == rule);
+        routes
+            .map(|(_, route)| route.letters_low.seq())
+            .min()
+            .filter(|seq| *seq != u64::MAX)
+    }
+
     /// How many deliveries of a rule are pending and how many are dead letters.
     pub(crate) fn open(&self, rule: u32) -> (u64, u64) {
         let state = self.lock();

@@ -25,6 +25,7 @@ impl Evaluator for CompiledRule {
 
     fn render(&self, action: usize, entry: &Entry, trigger: Trigger) -> Result<Event, String> {
         let cause = match trigger {
+            Trigger::Existing if self.reconciles => Cause::Reconciled,
             Trigger::Change | Trigger::Existing => Cause::Change,
             Trigger::Held => Cause::Held,
         };

@@ -25,6 +25,8 @@ pub struct Config {
     pub sync_every: Duration,
     /// How long a stop waits for requests that are under way (default 5 s).
     pub grace: Duration,
+    /// Dead letters keep their changes from retention among the newest so many (default 1,000,000).
+    pub letters_hold: u64,
 }
 
 /// What the tasks of a reactor share.
@@ -107,6 +109,7 @@ impl Default for Config {
             seed: fastrand::u64(..),
             sync_every: Duration::from_millis(100),
             grace: Duration::from_secs(5),
+            letters_hold: 1_000_000,
         }
     }
 }

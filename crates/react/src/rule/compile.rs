@@ -1,6 +1,6 @@
 //! From a specification to a rule that can be evaluated.
 
-use skopos_api::{Payload, RuleSpec};
+use skopos_api::{Existing, Payload, RuleSpec};
 use skopos_journal::Wanted;
 use skopos_schema::Structural;
 
@@ -35,6 +35,9 @@ pub struct CompiledRule {
     pub(crate) when: Option<Condition>,
     pub(crate) actions: Vec<Action>,
     fingerprint: u64,
+    /// Tells of what was there before it anew with each of its generations.
+    pub(crate) reconciles: bool,
+    pub(crate) generation: i64,
 }
 
 /// What is sent where.
@@ -143,6 +146,8 @@ impl CompiledRule {
             fingerprint: fingerprint(spec.when.as_deref().unwrap_or_default()),
             when,
             actions,
+            reconciles: spec.existing == Existing::Reconcile,
+            generation: 0,
         })
     }
 
@@ -152,6 +157,13 @@ impl CompiledRule {
         if names.is_meant_by(&self.scope.group, &self.scope.kind) {
             self.scope.names = Some(names);
         }
+        self
+    }
+
+    /// Tells which generation it is, which the ids of what it reconciles have in them.
+    #[must_use]
+    pub fn with_generation(mut self, generation: i64) -> Self {
+        self.generation = generation;
         self
     }
 

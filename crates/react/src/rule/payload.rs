@@ -20,6 +20,8 @@ pub enum Cause {
     Change,
     /// It stayed as it was for the time of `heldFor()`.
     Held,
+    /// It was there before this generation of a rule that reconciles.
+    Reconciled,
 }
 
 /// What is to be sent could not be made. Nothing would change by trying again: it becomes a dead letter.
@@ -84,7 +86,7 @@ impl CompiledRule {
         Ok(Event {
             id: self.event_id(entry, cause, action),
             what: match cause {
-                Cause::Change => event(entry.op),
+                Cause::Change | Cause::Reconciled => event(entry.op),
                 // It was created before; what is told now is that it is still so.
                 Cause::Held => What::Updated,
             },
@@ -92,10 +94,7 @@ impl CompiledRule {
             subject: entry.key.to_string(),
             rule: self.name(),
             time: entry.at.to_string(),
-            lane: match entry.uid.is_empty() {
-                true => format!("{}/{}", entry.plural, entry.key),
-                false => entry.uid.clone(),
-            },
+            lane: lane(entry),
             content_type,
             data: Bytes::from(data),
             account: None,
@@ -105,16 +104,18 @@ impl CompiledRule {
     /// The same for each attempt, after each restart and in each replay. Actions after the first have their number in it:
     /// a receiver that drops repetitions must not take one for another.
     pub fn event_id(&self, entry: &Entry, cause: Cause, action: usize) -> String {
-        let held = match cause {
-            Cause::Change => "",
-            Cause::Held => ".held",
+        let what = match cause {
+            Cause::Change => entry.id().to_string(),
+            Cause::Held => format!("{}.held", entry.id()),
+            // Not that of its creation, which was told before: who drops repetitions would drop it.
+            Cause::Reconciled => format!("{}.reconcile-{}", lane(entry), self.generation),
         };
         let number = match action {
             0 => String::new(),
             later => format!("#{}", later + 1),
         };
         let (namespace, name) = (&self.origin.namespace, &self.origin.name);
-        format!("{}{held}/{namespace}.{name}{number}", entry.id())
+        format!("{what}/{namespace}.{name}{number}")
     }
 
     fn content(
@@ -180,6 +181,14 @@ fn origin(entry: &Entry) -> Value {
         origin["notBefore"] = after.to_string().into();
     }
     origin
+}
+
+/// What an object is known by: its UID, or its name where the source has no such thing.
+fn lane(entry: &Entry) -> String {
+    match entry.uid.is_empty() {
+        true => format!("{}/{}", entry.plural, entry.key),
+        false => entry.uid.clone(),
+    }
 }
 
 /// The `source` of the CloudEvent, such as `/clusters/prod/apps/deployments`.

@@ -168,3 +168,18 @@ fn what_cannot_be_made_is_told() {
         .unwrap_err();
     assert_eq!(error, RenderError::NoSuchAction(1));
 }
+
+#[test]
+fn what_is_reconciled_has_an_id_for_each_generation_of_the_rule() {
+    use skopos_react::{Evaluator as _, Trigger};
+    let spec = json!({"watch": {"group": "example.com", "kind": "Widget"}, "existing": "reconcile",
+        "do": [{"sink": "out"}, {"sink": "out"}]});
+    let created = change(1, None, Some(&json!({"spec": {"n": 1}})));
+    let id = |generation: i64, action: usize, trigger: Trigger| {
+        let rule = rule(&spec.to_string()).with_generation(generation);
+        rule.render(action, &created, trigger).unwrap().id
+    };
+    assert_eq!(id(3, 0, Trigger::Change), "u1.created/ops.test");
+    assert_eq!(id(3, 0, Trigger::Existing), "u1.reconcile-3/ops.test");
+    assert_eq!(id(4, 1, Trigger::Existing), "u1.reconcile-4/ops.test#2");
+}

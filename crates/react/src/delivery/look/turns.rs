@@ -193,7 +193,20 @@ impl Looker {
                 .store
                 .read(move |transaction| oldest_timer(transaction, id))
                 .await?;
-            let oldest = board.oldest_pending(id).into_iter().chain(timer).min();
+            // Nobody may ever look after a dead letter: it does not keep more than so much.
+            let bound = self
+                .shared
+                .log
+                .head()
+                .0
+                .saturating_sub(self.shared.config.letters_hold);
+            let letter = board.oldest_letter(id).map(|seq| seq.max(bound));
+            let oldest = board
+                .oldest_pending(id)
+                .into_iter()
+                .chain(timer)
+                .chain(letter)
+                .min();
             let needed = oldest.map_or(u64::MAX, |seq| seq.saturating_sub(1));
             let seq = Seq(record.position.min(needed));
             self.shared.log.hold(&hold_name(&name), Some(seq));

@@ -1,7 +1,7 @@
 //! Dead letters: deliveries that were given up.
 
 use jiff::Timestamp;
-use redb::ReadTransaction;
+use redb::{ReadTransaction, ReadableTable as _};
 
 use super::{
     Cause, Tables,
@@ -57,6 +57,7 @@ impl Tables<'_> {
             }
             route.letters += 1;
             let record = letter(given, now);
+            route.letters_low.added(record.needs());
             self.letters
                 .insert((route.id, given.row.ord), encode(&record).as_slice())?;
         }
@@ -86,6 +87,10 @@ impl Tables<'_> {
         route.letters = route
             .letters
             .saturating_sub(u64::try_from(taken.len()).unwrap_or(u64::MAX));
+        let mut left = self.letters.range((route.id, 0)..=(route.id, u64::MAX))?;
+        let first = left.next().transpose()?.map(|(key, _)| key.value().1);
+        drop(left);
+        route.letters_low.removed(first, route.next);
         if then == Then::Redrive {
             for letter in &taken {
                 self.enqueue(&mut route, &letter.again())?;
@@ -130,9 +135,13 @@ impl LetterRecord {
             action: self.action,
             lane: self.lane,
             key: self.key.clone(),
-            // One that was there before the rule is found by its name.
-            needs: if self.key.is_empty() { self.seq } else { u64::MAX },
+            needs: self.needs(),
         }
+    }
+
+    /// The oldest change that must be kept for it. What was there before the rule is found by its name.
+    fn needs(&self) -> u64 {
+        if self.key.is_empty() { self.seq } else { u64::MAX }
     }
 }
 

@@ -80,6 +80,9 @@ pub(crate) struct RouteRecord {
     pub(crate) letters: u64,
     #[serde(default)]
     pub(crate) low: LowWater,
+    /// The same of dead letters.
+    #[serde(default)]
+    pub(crate) letters_low: LowWater,
 }
 
 /// The oldest change that something pending is about, or a little before it.

@@ -48,6 +48,29 @@ async fn what_is_refused_or_tried_too_often_becomes_a_dead_letter_and_the_object
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dead_letter_keeps_its_change_until_it_is_taken() {
+    let sink = Recorder::new(1);
+    let (log, life) = simple(&sink, Delivery::default()).await;
+    sink.be(Mood {
+        refuses: Some(1),
+        ..Mood::default()
+    });
+    log.set("a", 1);
+    life.until("it is dead", |status| route(status).dead == 1).await;
+    sink.be(Mood::default());
+    for n in 0..5 {
+        log.set("b", n);
+    }
+    life.until_quiet().await;
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(log.hold_of("rule/r"), Some(Seq(0)));
+    life.reactor.redrive(&Letters::All).await.unwrap();
+    life.until_quiet().await;
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(log.hold_of("rule/r"), Some(Seq(6)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn dead_letters_are_listed_in_pages_shown_redriven_and_dropped() {
     let sink = Recorder::new(1);
     let (log, life) = simple(&sink, Delivery::default()).await;
