@@ -204,10 +204,10 @@ impl Reading<'_> {
             self.looked = last;
             return Ok(true);
         }
-        if let Some(hashes) = self.filter.hashes.clone() {
-            if let Some(offsets) = self.offsets(segment, &hashes)? {
-                return self.read_places(segment, offsets);
-            }
+        if let Some(hashes) = self.filter.hashes.clone()
+            && let Some(offsets) = self.offsets(segment, &hashes)?
+        {
+            return self.read_places(segment, offsets);
         }
         let mut offset = segment.offset_before(Seq(self.looked.0 + 1));
         if let Some(since) = wanted.since {

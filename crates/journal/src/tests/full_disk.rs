@@ -48,6 +48,10 @@ fn fill(dir: &Path, size: usize) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(
+    clippy::print_stderr,
+    reason = "who runs the tests should know what was left out"
+)]
 async fn capture_waits_for_room_on_a_full_disk_and_loses_nothing() {
     let Some(mounted) = Mounted::new("2m") else {
         eprintln!("skipped: only root can mount a small file system");
