@@ -209,20 +209,26 @@ impl Engine {
         let mut tasks = JoinSet::new();
         tasks.spawn(self.capture.clone().run(stop.clone()));
         let reactor = self.reactor.clone();
-        let reacting = tokio::spawn({
+        let mut reacting = tokio::spawn({
             let stop = stop.clone();
             async move { reactor.run(stop).await }
         });
         let (journal, remote) = (self.journal.clone(), self.remote.clone());
         let planning = self.control(&mut tasks, stop.clone());
-        let lost = tokio::select! {
-            () = planning => None,
-            () = shutdown.cancelled() => None,
-            error = kept::taken_over(remote.as_ref()) => Some(error),
-        };
+        let (mut lost, mut reacted) = (None, None);
+        tokio::select! {
+            () = planning => {}
+            () = shutdown.cancelled() => {}
+            error = kept::taken_over(remote.as_ref()) => lost = Some(error),
+            // By itself it ends only when its state can no longer be kept.
+            ended = &mut reacting => reacted = Some(ended),
+        }
         stop.cancel();
         let ending = remote.map(LastWait::begin);
-        let reacted = reacting.await;
+        let reacted = match reacted {
+            Some(ended) => ended,
+            None => reacting.await,
+        };
         while tasks.join_next().await.is_some() {}
         journal.close().await;
         drop(ending);

@@ -1,17 +1,25 @@
 //! Kills at random: the watcher, the API server, the receiver. What was received adds up to what happened.
 //!
+//! The journal is in a directory, or on a server: then each watcher begins with an empty directory, the server is stopped
+//! at random too, and a new watcher may come while the one before still works.
+//!
 //! `SEED=n` replays one, `SEEDS=n` runs more. With `SKOPOS_TARGET=<kubeconfig>` the API server is that one, and is not
 //! killed.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod keeper;
 mod receiver;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 mod truth;
 
-use std::{net::TcpListener, path::PathBuf, time::Duration};
+use std::{
+    net::TcpListener,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use skopos_client::{Api, Client, DeleteParams, Patch, Resource, Sources, WriteParams, connect};
@@ -19,6 +27,7 @@ use skopos_object::GroupVersionKind;
 use skopos_testkit::seeds;
 
 use self::{
+    keeper::Keeper,
     receiver::Receiver,
     support::{Running, skopos},
     truth::Truth,
@@ -34,6 +43,11 @@ struct World {
     /// The API server, unless it is somebody else's, and its port.
     server: Option<(Running, u16)>,
     watcher: Option<Running>,
+    /// Watchers from whom another one took over; they end by themselves.
+    replaced: Vec<Running>,
+    /// How many watchers there were.
+    n_watchers: u32,
+    keeper: Keeper,
     receiver: Receiver,
     truth: Truth,
     /// A name for everything of this run: a cluster may have seen others.
@@ -49,7 +63,7 @@ fn free_port() -> u16 {
 }
 
 impl World {
-    async fn new(seed: u64) -> Self {
+    async fn new(seed: u64, keeper: Keeper) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let foreign = std::env::var_os("SKOPOS_TARGET").map(PathBuf::from);
         let mut world = Self {
@@ -57,6 +71,9 @@ impl World {
             kubeconfig: foreign.clone().unwrap_or_else(|| dir.path().join("kubeconfig")),
             server: None,
             watcher: None,
+            replaced: Vec::new(),
+            n_watchers: 0,
+            keeper,
             receiver: Receiver::start(seed).await,
             truth: Truth::default(),
             run: format!("run{seed}-{}", std::process::id()),
@@ -138,13 +155,19 @@ impl World {
                 "run",
                 "--no-cluster-rules",
                 "--no-install",
-                "--data-dir",
-                "data",
                 "--filename",
                 "rules.yaml",
             ])
             .arg("--kubeconfig")
             .arg(&self.kubeconfig);
+        match self.keeper.url() {
+            None => command.args(["--data-dir", "data"]),
+            Some(url) => {
+                let own = format!("data-{}", self.n_watchers);
+                command.env("SKOPOS_JOURNAL", url).args(["--data-dir", &own])
+            }
+        };
+        self.n_watchers += 1;
         self.watcher = Some(Running::start(&mut command));
     }
 
@@ -176,14 +199,36 @@ impl World {
         }
     }
 
+    /// Goes on until those end from whom another one took over: they find out when they write.
+    async fn see_replaced_end(&mut self, api: &Api) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(mut watcher) = self.replaced.pop() {
+            match watcher.child.try_wait().unwrap() {
+                Some(status) => assert!(!status.success(), "it ended as if nobody had taken over"),
+                None => {
+                    assert!(Instant::now() < deadline, "it was taken over and goes on");
+                    self.act(api).await;
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    self.replaced.push(watcher);
+                }
+            }
+        }
+    }
+
     /// Kills something, or brings it back.
     async fn disturb(&mut self) {
-        match self.rng.u32(..5) {
+        match self.rng.u32(..6) {
             0 | 1 => match self.watcher.take() {
+                // Takes over from one that does not know yet.
+                Some(before) if self.keeper.url().is_some() && self.rng.bool() => {
+                    self.start_watcher();
+                    self.replaced.push(before);
+                }
                 // Dropped means killed.
                 Some(watcher) => drop(watcher),
                 None => self.start_watcher(),
             },
+            5 => self.keeper.toggle().await,
             2 => {
                 if let Some((server, port)) = self.server.take() {
                     drop(server);
@@ -195,8 +240,8 @@ impl World {
     }
 }
 
-async fn crash(seed: u64) {
-    let mut world = World::new(seed).await;
+async fn crash(seed: u64, keeper: Keeper) {
+    let mut world = World::new(seed, keeper).await;
     let api = world.api().await;
     world.start_watcher();
     // What happened before the watcher was there for the first time is nobody's loss.
@@ -211,9 +256,12 @@ async fn crash(seed: u64) {
         }
         world.disturb().await;
     }
-    if world.watcher.is_none() {
+    world.keeper.up().await;
+    let has_ended = |watcher: &mut Running| watcher.child.try_wait().unwrap().is_some();
+    if world.watcher.as_mut().is_none_or(has_ended) {
         world.start_watcher();
     }
+    world.see_replaced_end(&api).await;
     world.receiver.up().await;
     let truth = std::mem::take(&mut world.truth);
     let received = world
@@ -226,7 +274,21 @@ async fn crash(seed: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_received_adds_up_to_what_happened() {
     for seed in seeds(3) {
-        crash(seed).await;
+        crash(seed, Keeper::directory()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_received_adds_up_with_a_journal_in_postgres() {
+    for seed in seeds(1) {
+        crash(seed, Keeper::postgres().await).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_received_adds_up_with_a_journal_in_nats() {
+    for seed in seeds(1) {
+        crash(seed, Keeper::nats().await).await;
     }
 }
 

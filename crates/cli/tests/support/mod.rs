@@ -75,7 +75,7 @@ pub(crate) fn run_with(dir: &Path, args: &[&str], input: &str) -> Done {
 
 /// A command that goes on, its output line by line. Killed when dropped.
 pub(crate) struct Running {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) lines: Lines,
     pub(crate) errors: Lines,
 }
