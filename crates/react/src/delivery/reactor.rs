@@ -98,7 +98,8 @@ impl Reactor {
         self.plan.send_replace(Arc::new(plan));
     }
 
-    /// Works until the shutdown, or until the state can no longer be kept.
+    /// Works until the shutdown, or until the state can no longer be kept. Nothing uses the state once this returns,
+    /// except who asks a clone.
     ///
     /// # Panics
     /// If it is called a second time.
@@ -121,6 +122,8 @@ impl Reactor {
         while let Some(task) = tasks.join_next().await {
             result = result.and(join(task));
         }
+        // A task that stops drops what it waits for: that may still be written, and must be before the last sync.
+        self.shared.store.settled().await;
         result.and(self.shared.store.sync().await)
     }
 
@@ -247,16 +250,17 @@ fn hold_what_is_needed(store: &Store, log: &dyn Log) -> Result<(), Error> {
 
 /// Makes what is written durable, a little later and much of it at once.
 async fn sync_often(shared: Arc<Shared>, stop: CancellationToken) -> Result<(), Error> {
-    let often = async {
-        loop {
+    loop {
+        let due = async {
             shared.store.dirtied().await;
             sleep(shared.config.sync_every).await;
-            shared.store.sync().await?;
+        };
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = due => {}
         }
-    };
-    tokio::select! {
-        () = stop.cancelled() => Ok(()),
-        failed = often => failed,
+        // Never given up half way: nobody would hear that it failed.
+        shared.store.sync().await?;
     }
 }
 

@@ -19,6 +19,7 @@ use std::sync::{
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase as _};
 
 use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
 
 use super::{Error, board::Board};
 
@@ -36,6 +37,8 @@ pub(crate) struct Store {
     database: Arc<Database>,
     /// Whether a commit can take long: then it goes to a thread of its own.
     threads: Threads,
+    /// The threads at work. One goes on when nobody waits for it any more, and keeps the file open.
+    at_work: TaskTracker,
     is_dirty: Arc<AtomicBool>,
     /// Rings when something is written after a sync.
     dirtied: Arc<Notify>,
@@ -84,6 +87,12 @@ impl Store {
         .await
     }
 
+    /// Waits until no thread is at work for us, also none whose answer nobody waits for.
+    pub(crate) async fn settled(&self) {
+        self.at_work.close();
+        self.at_work.wait().await;
+    }
+
     /// Waits until there is something to sync.
     pub(crate) async fn dirtied(&self) {
         while !self.is_dirty.load(Ordering::Acquire) {
@@ -108,7 +117,7 @@ impl Store {
     ) -> Result<T, Error> {
         match self.threads {
             Threads::Inline => work(),
-            Threads::Blocking => match tokio::task::spawn_blocking(work).await {
+            Threads::Blocking => match self.at_work.spawn_blocking(work).await {
                 Ok(result) => result,
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },

@@ -9,6 +9,7 @@ use redb::{
     Builder, Database, DatabaseError, Durability, ReadableDatabase as _, ReadableTable as _, StorageBackend,
     StorageError,
 };
+use tokio_util::task::TaskTracker;
 
 use super::{Store, Threads, all_routes, all_rules, tables};
 use crate::delivery::Error;
@@ -55,6 +56,7 @@ impl Store {
         Self {
             database: Arc::new(database),
             threads,
+            at_work: TaskTracker::new(),
             is_dirty: Arc::new(AtomicBool::new(false)),
             dirtied: Arc::default(),
             board: Arc::default(),

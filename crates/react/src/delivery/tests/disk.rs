@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use skopos_sink::{Destination, Event, Sent};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::kit::{MemoryLog, Recorder, When, plan, rule};
@@ -19,6 +20,36 @@ use crate::delivery::{Config, Error, PlannedSink, Reactor};
 
 fn open(directory: &Path) -> Result<Reactor, Error> {
     Reactor::open(directory, MemoryLog::new())
+}
+
+/// A task that is stopped drops what it waits for, but a thread cannot be dropped: once the file was still in use when
+/// the next reactor came.
+#[tokio::test]
+async fn a_reactor_that_has_stopped_uses_its_file_no_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let reactor = open(directory.path()).unwrap();
+    let store = reactor.shared.store.clone();
+    let (begun, begins) = oneshot::channel();
+    let (go_on, waits) = oneshot::channel::<()>();
+    let writing = store.write(move |_| {
+        begun.send(()).unwrap();
+        waits.blocking_recv().unwrap();
+        Ok(())
+    });
+    tokio::select! {
+        _ = writing => unreachable!("nobody lets it go on"),
+        begun = begins => begun.unwrap(),
+    }
+    drop(store);
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let mut running = Box::pin(reactor.run(stop));
+    let waited = tokio::time::timeout(Duration::from_millis(50), &mut running).await;
+    assert!(waited.is_err(), "it did not wait for the thread");
+    go_on.send(()).unwrap();
+    running.await.unwrap();
+    drop(reactor);
+    open(directory.path()).unwrap();
 }
 
 #[tokio::test]
