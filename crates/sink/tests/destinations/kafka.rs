@@ -8,7 +8,8 @@ use skopos_testkit::parts::{Authority, Kafka, USER};
 
 use crate::{
     AUTH, OTHER, Repeats, Server, TLS, WRONG, check_delivery, secrets,
-    support::{event, refused, sink, unavailable},
+    silence::{Proxy, check_silence},
+    support::{check_arrived, event, refused, sink, unavailable},
 };
 
 const PARTITIONS: i32 = 3;
@@ -98,4 +99,16 @@ async fn kafka_has_every_event_in_order_across_a_crash_and_names_what_is_wrong()
     let text = refused(&*over_tls, large).await;
     assert!(text.contains("larger than topic"), "{text}");
     assert!(!format!("{over_tls:?}").contains(USER.1));
+}
+
+/// Brokers tell their own addresses, so only the first connection is that of the silent one.
+#[tokio::test(flavor = "multi_thread")]
+async fn kafka_is_asked_again_when_the_broker_accepts_and_never_answers() {
+    let topic = Topic(Kafka::start(None).await);
+    topic.make().await;
+    let proxy = Proxy::start(topic.0.address(), true).await;
+    let yaml = format!("kafka: {{brokers: ['{}'], topic: changes}}", proxy.address);
+    let destination = sink(&yaml, &secrets("", "")).await;
+    let sent = check_silence(&proxy, &*destination).await;
+    check_arrived(&topic.received().await, &sent);
 }

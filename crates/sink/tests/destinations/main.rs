@@ -9,6 +9,7 @@ mod kubernetes;
 mod nats;
 mod postgres;
 mod rabbitmq;
+mod silence;
 mod specs;
 mod stdout;
 mod support;

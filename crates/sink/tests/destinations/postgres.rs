@@ -5,7 +5,8 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::{
     OTHER, Repeats, Server, TLS, check_delivery, secrets,
-    support::{event, sink, unavailable},
+    silence::{Proxy, check_silence},
+    support::{check_arrived, event, sink, unavailable},
 };
 
 struct Table(Postgres);
@@ -146,4 +147,13 @@ async fn postgres_credentials_and_certificates_that_are_wrong_are_named() {
     assert!(text.contains("password authentication failed"), "{text}");
     assert!(!text.contains("wrong-password"), "{text}");
     assert!(!format!("{good:?}").contains(USER.1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_is_connected_anew_when_the_connection_is_silently_gone() {
+    let table = Table(Postgres::start(None).await);
+    let proxy = Proxy::start(table.0.address(), false).await;
+    let destination = sink(&yaml(&proxy.address.to_string(), "", PASSWORD), &secrets("", "")).await;
+    let sent = check_silence(&proxy, &*destination).await;
+    check_arrived(&table.received().await, &sent);
 }

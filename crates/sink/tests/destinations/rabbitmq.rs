@@ -9,7 +9,8 @@ use skopos_testkit::parts::{Authority, Rabbitmq, USER};
 
 use crate::{
     AUTH, OTHER, Repeats, Server, TLS, WRONG, check_delivery, secrets,
-    support::{event, sink, unavailable},
+    silence::{Proxy, check_silence},
+    support::{check_arrived, event, sink, unavailable},
 };
 
 struct Queue(Rabbitmq);
@@ -91,4 +92,18 @@ async fn rabbitmq_has_every_event_in_order_across_a_restart_and_names_what_is_wr
     let sent = over_tls.send(&[event(1, "tls")]).await;
     assert!(sent.failure.is_none(), "{sent:?}");
     assert!(!format!("{over_tls:?}").contains(USER.1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rabbitmq_is_connected_anew_when_the_connection_is_silently_gone() {
+    let queue = Queue(Rabbitmq::start(None).await);
+    queue.make().await;
+    let proxy = Proxy::start(queue.0.address(), false).await;
+    let yaml = format!(
+        "rabbitmq: {{url: 'amqp://{}/%2f', routingKey: changes, {AUTH}}}",
+        proxy.address
+    );
+    let destination = sink(&yaml, &secrets("", "")).await;
+    let sent = check_silence(&proxy, &*destination).await;
+    check_arrived(&queue.received().await, &sent);
 }

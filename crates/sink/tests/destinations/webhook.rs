@@ -10,7 +10,8 @@ use sha2::Sha256;
 use skopos_sink::Failure;
 use skopos_testkit::parts::Authority;
 
-use crate::support::{Known, deliver, event, events, refused, sink, told, unavailable};
+use crate::silence::{Proxy, check_silence};
+use crate::support::{Known, check_arrived, deliver, event, events, refused, sink, told, unavailable};
 
 use self::endpoint::{Answer, Endpoint};
 
@@ -201,5 +202,21 @@ async fn webhook_that_is_down_is_reached_when_it_is_up_again() {
         .iter()
         .map(|request| request.header("ce-id").to_owned())
         .collect();
-    crate::check_arrived(&ids, &all);
+    check_arrived(&ids, &all);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_is_connected_anew_when_the_connection_is_silently_gone() {
+    let endpoint = Endpoint::start(None).await;
+    let server = endpoint.url().trim_start_matches("http://").to_owned();
+    let proxy = Proxy::start(server, false).await;
+    let yaml = format!("webhook: {{url: 'http://{}/'}}", proxy.address);
+    let destination = sink(&yaml, &Known::default()).await;
+    let sent = check_silence(&proxy, &*destination).await;
+    let requests = endpoint.requests();
+    let ids: Vec<String> = requests
+        .iter()
+        .map(|one| one.header("ce-id").to_owned())
+        .collect();
+    check_arrived(&ids, &sent);
 }
