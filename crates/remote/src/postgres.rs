@@ -5,19 +5,16 @@
 //! shows, and nothing of a connection that was given up either. One statement is one transaction, and none is ever open
 //! while the server waits for us, so that whoever takes over waits for nobody.
 
-mod wire;
-
 use std::{error::Error as _, ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
+use skopos_postgres_tls::MakeTls;
 use tokio::{sync::Mutex, task::JoinHandle};
 use tokio_postgres::{Client, Config, NoTls, Statement, config::SslMode, error::SqlState};
 
 use crate::{Block, Blocks, BlocksError, Extent, FileId, tls, url::PostgresServer};
-
-use self::wire::MakeTls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -72,7 +69,7 @@ impl PostgresBlocks {
         }
         let tls = match server.config.get_ssl_mode() {
             SslMode::Disable => None,
-            _ => Some(MakeTls(Arc::new(tls::client_config(
+            _ => Some(MakeTls::new(Arc::new(tls::client_config(
                 server.root_cert.as_deref(),
             )?))),
         };

@@ -1,7 +1,6 @@
 //! A PostgreSQL table.
 
 mod table;
-mod wire;
 
 use std::{error::Error, time::Duration};
 
@@ -23,7 +22,7 @@ use crate::{
     tls::Tls,
 };
 
-use self::{table::Table, wire::MakeTls};
+use self::table::Table;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -92,7 +91,7 @@ impl Postgres {
         }
         let (client, driver) = match &self.tls {
             Some(tls) => {
-                let connected = config.connect(MakeTls(tls.clone())).await;
+                let connected = config.connect(tls.for_postgres()).await;
                 let (client, connection) = connected.map_err(|error| self.failed("connect to", &error))?;
                 (client, tokio::spawn(drive(connection)))
             }

@@ -12,6 +12,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
 };
 use skopos_api::Tls as TlsSpec;
+use skopos_postgres_tls::MakeTls;
 
 use crate::{
     Secrets,
@@ -88,6 +89,11 @@ impl Tls {
             Some(name) => Ok(name.clone()),
             None => ServerName::try_from(host.trim_matches(['[', ']']).to_owned()),
         }
+    }
+
+    /// How connections to PostgreSQL are secured.
+    pub(crate) fn for_postgres(&self) -> MakeTls {
+        MakeTls::new(self.config.clone()).with_name(self.server_name.clone())
     }
 }
 

@@ -1,4 +1,4 @@
-//! TLS for the PostgreSQL client.
+//! TLS for connections to PostgreSQL: between `tokio-postgres` and `rustls`.
 
 use std::{
     io,
@@ -21,18 +21,35 @@ use tokio_rustls::TlsConnector;
 
 /// Makes connections secure.
 #[derive(Clone, Debug)]
-pub(super) struct MakeTls(pub(super) Arc<ClientConfig>);
+pub struct MakeTls {
+    config: Arc<ClientConfig>,
+    name: Option<ServerName<'static>>,
+}
+
+impl MakeTls {
+    /// Secures connections so, and asks for a certificate of the host that is connected to.
+    pub fn new(config: Arc<ClientConfig>) -> Self {
+        Self { config, name: None }
+    }
+
+    /// Asks for a certificate of this name instead.
+    #[must_use]
+    pub fn with_name(mut self, name: Option<ServerName<'static>>) -> Self {
+        self.name = name;
+        self
+    }
+}
 
 /// Makes one connection secure.
 #[derive(Debug)]
-pub(super) struct Handshake {
+pub struct Handshake {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
 /// A secure connection.
 #[derive(Debug)]
-pub(super) struct Secured(Box<tokio_rustls::client::TlsStream<Socket>>);
+pub struct Secured(Box<tokio_rustls::client::TlsStream<Socket>>);
 
 impl MakeTlsConnect<Socket> for MakeTls {
     type Stream = Secured;
@@ -40,9 +57,13 @@ impl MakeTlsConnect<Socket> for MakeTls {
     type Error = InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, InvalidDnsNameError> {
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.trim_matches(['[', ']']).to_owned())?,
+        };
         Ok(Handshake {
-            config: self.0.clone(),
-            name: ServerName::try_from(host.trim_matches(['[', ']']).to_owned())?,
+            config: self.config.clone(),
+            name,
         })
     }
 }
