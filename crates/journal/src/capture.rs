@@ -3,6 +3,7 @@
 mod compare;
 mod follow;
 mod selection;
+mod trace;
 mod widen;
 
 use std::{

@@ -61,16 +61,7 @@ pub struct ChangeId(String);
 impl Entry {
     /// What the change is known by.
     pub fn id(&self) -> ChangeId {
-        let uid = match self.uid.is_empty() {
-            true => format!("{}/{}", self.plural, self.key),
-            false => self.uid.clone(),
-        };
-        ChangeId(match self.op {
-            Op::Created => format!("{uid}.created"),
-            Op::Updated => format!("{uid}.{}", self.version),
-            // Without a version: a deletion found out later has none of its own.
-            Op::Deleted => format!("{uid}.deleted"),
-        })
+        ChangeId::new(self.op, &self.plural, &self.key, &self.uid, &self.version)
     }
 
     /// The newest state known.
@@ -98,6 +89,24 @@ impl Observed {
 }
 
 impl ChangeId {
+    pub(crate) fn new(op: Op, plural: &str, key: &ObjectKey, uid: &str, version: &ResourceVersion) -> Self {
+        let uid = match uid.is_empty() {
+            true => format!("{plural}/{key}"),
+            false => uid.to_owned(),
+        };
+        Self(match op {
+            Op::Created => format!("{uid}.created"),
+            Op::Updated => format!("{uid}.{version}"),
+            // Without a version: a deletion found out later has none of its own.
+            Op::Deleted => format!("{uid}.deleted"),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_text(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// The text, as in `2f1c….created`.
     pub fn as_str(&self) -> &str {
         &self.0

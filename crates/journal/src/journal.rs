@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use skopos_disk::{Directory, Disk, TakeError};
 use skopos_object::GroupVersionKind;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
 
 use crate::{
     Damage, Retention, Seq, answer,
@@ -102,6 +103,8 @@ pub(crate) struct Shared {
     damage: Mutex<Vec<Damage>>,
     jobs: mpsc::Sender<Job>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Threads that compare. One goes on when nobody waits for it any more, and holds the directory.
+    pub(crate) at_work: TaskTracker,
 }
 
 /// What happened since the start.
@@ -187,6 +190,7 @@ impl Journal {
             damage: Mutex::new(recovered.damage),
             jobs,
             thread: Mutex::default(),
+            at_work: TaskTracker::new(),
         });
         let writer = Writer::new(shared.clone(), recovered.tail);
         let thread = thread::Builder::new().name("journal".into());
@@ -238,6 +242,8 @@ impl Journal {
         if !matches!(joined, Ok(Ok(()))) {
             tracing::error!("the journal ended badly");
         }
+        self.shared.at_work.close();
+        self.shared.at_work.wait().await;
     }
 
     /// The parts that could not be read so far.

@@ -34,6 +34,7 @@ mod sidecar;
 mod state;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 pub use crate::{
     capture::{Asked, Capture, CaptureConfig, CaptureStatus, Phase, Selection, SelectionPart},
@@ -44,4 +45,5 @@ pub use crate::{
     recover::Damage,
     redact::{BadPath, FieldPath, REDACTED},
     retain::{Limits, Retention},
+    trace::{SpanId, TRACE_TARGET, TraceId},
 };

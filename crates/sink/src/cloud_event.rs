@@ -43,9 +43,9 @@ pub(crate) fn to_lines(events: &[Event]) -> Vec<u8> {
     text
 }
 
-/// The attributes of the context, but for the type of the data. `rule` and `partitionkey` are extensions.
-pub(crate) fn attributes(event: &Event) -> [(&'static str, &str); 8] {
-    [
+/// The attributes of the context, but for the type of the data. `rule`, `partitionkey` and `traceparent` are extensions.
+pub(crate) fn attributes(event: &Event) -> impl Iterator<Item = (&'static str, &str)> {
+    let always = [
         ("specversion", "1.0"),
         ("id", &event.id),
         ("type", event.cloud_event_type()),
@@ -54,7 +54,11 @@ pub(crate) fn attributes(event: &Event) -> [(&'static str, &str); 8] {
         ("time", &event.time),
         ("rule", &event.rule),
         ("partitionkey", &event.lane),
-    ]
+    ];
+    let traceparent = event.traceparent.as_deref();
+    always
+        .into_iter()
+        .chain(traceparent.map(|value| ("traceparent", value)))
 }
 
 /// JSON stays as it is, provided that it is JSON on one line; text becomes a string, and all else Base64.
@@ -94,6 +98,7 @@ mod tests {
             lane: "u1".into(),
             content_type,
             data: Bytes::from_static(data),
+            traceparent: None,
             account: None,
         }
     }

@@ -28,6 +28,8 @@ pub struct Event {
     pub content_type: &'static str,
     /// The data.
     pub data: Bytes,
+    /// The trace that the delivery belongs to, as the trace context of the W3C has it; nothing if there is none.
+    pub traceparent: Option<String>,
     /// As whom a destination in the cluster acts, if not as Skopos itself. Not sent.
     pub account: Option<ServiceAccount>,
 }

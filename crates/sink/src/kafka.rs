@@ -280,7 +280,6 @@ fn requests<'a>(events: &[Event], numbers: &'a [usize]) -> Vec<&'a [usize]> {
 /// About what an event takes in a request.
 fn size(event: &Event) -> usize {
     let values: usize = attributes(event)
-        .iter()
         .map(|(name, value)| name.len() + value.len() + 8)
         .sum();
     values + event.lane.len() + event.data.len() + 64
@@ -295,7 +294,6 @@ fn now() -> DateTime<Utc> {
 /// The binary mode of CloudEvents for Kafka: attributes are headers with `ce_` before the name.
 fn record(event: &Event) -> Record {
     let mut headers: BTreeMap<String, Vec<u8>> = attributes(event)
-        .into_iter()
         .map(|(name, value)| (format!("ce_{name}"), value.as_bytes().to_vec()))
         .collect();
     headers.insert("content-type".into(), event.content_type.into());
@@ -324,6 +322,7 @@ mod tests {
             lane: String::new(),
             content_type: "text/plain",
             data: Bytes::from(vec![0; *size]),
+            traceparent: None,
             account: None,
         };
         let events: Vec<_> = sizes.iter().map(event).collect();

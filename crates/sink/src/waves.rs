@@ -43,6 +43,7 @@ mod tests {
                 lane: lane.to_string(),
                 content_type: "text/plain",
                 data: Bytes::new(),
+                traceparent: None,
                 account: None,
             })
             .collect();

@@ -28,7 +28,7 @@ const NOT_FOUND: u32 = 2;
 const CATCHING_UP: Duration = Duration::from_secs(1);
 
 pub(super) struct Follower {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     asked: Asked,
     name: String,
 }
@@ -290,11 +290,12 @@ impl Follower {
         if objects.is_empty() {
             return Ok(());
         }
+        let taken_at = (self.shared.config.now)();
         let reports = Arc::new(std::mem::take(objects));
         let comparison = session.comparison.clone();
         let observed = session.observed();
         let comparable = session.list.as_ref().is_none_or(|list| list.comparable);
-        let build = tokio::task::spawn_blocking(move || {
+        let build = self.shared.journal.shared.at_work.spawn_blocking(move || {
             let mut batch = Batch::default();
             for report in reports.iter() {
                 match report {
@@ -322,7 +323,7 @@ impl Follower {
             session.known_until = Some(position.at);
             drafts.push(Draft::Position(session.collection, position));
         }
-        let head = self.write_once(drafts).await?;
+        let head = self.write_once(drafts, taken_at).await?;
         if let (Some(list), Some(head)) = (&mut session.list, head) {
             list.first.get_or_insert(head);
         }
@@ -335,10 +336,10 @@ impl Follower {
 
     /// A list is complete: what was not in it is gone.
     async fn finish_list(&self, session: &mut Session, version: ResourceVersion) -> Result<(), Ended> {
-        let observed = session.observed();
+        let (observed, taken_at) = (session.observed(), (self.shared.config.now)());
         loop {
             let (comparison, generation) = (session.comparison.clone(), session.generation);
-            let build = tokio::task::spawn_blocking(move || {
+            let build = self.shared.journal.shared.at_work.spawn_blocking(move || {
                 let mut batch = Batch::default();
                 for key in comparison.unlisted(generation) {
                     comparison.gone(&key, observed, &mut batch);
@@ -351,7 +352,9 @@ impl Follower {
             if batch.drafts.is_empty() {
                 break;
             }
-            let head = self.write_once(std::mem::take(&mut batch.drafts)).await?;
+            let head = self
+                .write_once(std::mem::take(&mut batch.drafts), taken_at)
+                .await?;
             if let (Some(list), Some(head)) = (&mut session.list, head) {
                 list.first.get_or_insert(head);
             }
@@ -368,7 +371,7 @@ impl Follower {
                 seq: list.first.unwrap_or(Seq(head.0 + 1)),
             }));
         }
-        self.write_once(drafts).await?;
+        self.write_once(drafts, taken_at).await?;
         session.list = None;
         session.known_until = Some(position.at);
         self.set_phase(Phase::Watching);
@@ -411,9 +414,18 @@ impl Follower {
         }
     }
 
-    pub(super) async fn write_once(&self, drafts: Vec<Draft>) -> Result<Option<Seq>, Ended> {
+    /// Writes down what was taken in at `taken_at`.
+    pub(super) async fn write_once(
+        &self,
+        drafts: Vec<Draft>,
+        taken_at: Timestamp,
+    ) -> Result<Option<Seq>, Ended> {
         let phase = self.phase();
+        let traced = self.trace(&drafts, taken_at);
         let written = self.write(|| drafts.clone()).await;
+        if written.is_ok() {
+            traced.durable((self.shared.config.now)());
+        }
         if matches!(self.phase(), Some(Phase::Paused(_)))
             && let Some(phase) = phase
         {

@@ -41,13 +41,15 @@ impl Follower {
             for object in objects {
                 comparison.newly_asked(object, Observed::First, &mut batch);
             }
-            self.write_once(batch.drafts).await?;
+            let taken_at = (self.shared.config.now)();
+            self.write_once(batch.drafts, taken_at).await?;
             if next.is_none() {
                 break;
             }
             request.continue_token = next;
         }
-        self.write_once(vec![Draft::Position(collection, position)])
+        let at = position.at;
+        self.write_once(vec![Draft::Position(collection, position)], at)
             .await?;
         Ok(())
     }

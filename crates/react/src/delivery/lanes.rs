@@ -82,8 +82,13 @@ pub(crate) enum Fate {
 pub(crate) enum Effect {
     /// Read up to `limit` pending rows of a route, from `from` on, and say so with [`Input::Loaded`].
     Load { route: RouteId, from: u64, limit: usize },
-    /// Send these rows in their order and say so with [`Input::Sent`].
-    Send { batch: u64, rows: Vec<Row> },
+    /// Send these rows in their order and say so with [`Input::Sent`]. `n_failed`: so often the first of them failed before;
+    /// all others never did.
+    Send {
+        batch: u64,
+        rows: Vec<Row>,
+        n_failed: u32,
+    },
     /// A row is delivered: forget it.
     Done(Row),
     /// A row is given up: move it to the dead letters.
@@ -259,7 +264,13 @@ impl Lanes {
         self.next_batch += 1;
         self.rate.take(rows.len(), now);
         self.flights.insert(batch, rows.clone());
-        effects.push(Effect::Send { batch, rows });
+        let first = rows.first().and_then(|row| self.lanes.get(&row.lane));
+        let n_failed = first.map_or(0, |lane| lane.attempts);
+        effects.push(Effect::Send {
+            batch,
+            rows,
+            n_failed,
+        });
     }
 
     /// Takes up to `room` rows of ready lanes. A lane that has failed goes alone: whatever is wrong with it must not

@@ -157,7 +157,11 @@ impl Sender {
             for effect in self.lanes.step(input, Instant::now()) {
                 match effect {
                     Effect::Load { route, from, limit } => inputs.push(self.load(route, from, limit).await?),
-                    Effect::Send { batch, rows } => self.send(batch, rows),
+                    Effect::Send {
+                        batch,
+                        rows,
+                        n_failed,
+                    } => self.send(batch, rows, n_failed),
                     Effect::Done(row) => self.settle(row.route).delivered.push(row.ord),
                     Effect::Dead { row, attempts, error } => self.give_up(row, attempts, error).await,
                 }
@@ -179,12 +183,13 @@ impl Sender {
         Ok(Input::Loaded { route, rows, ended })
     }
 
-    fn send(&mut self, batch: u64, rows: Vec<Row>) {
+    fn send(&mut self, batch: u64, rows: Vec<Row>, n_failed: u32) {
         let attempt = Attempt {
             shared: self.shared.clone(),
             sink: self.name.clone(),
             directed: self.directed.clone(),
             settings: self.settings.clone(),
+            n_failed,
         };
         let flight = self.flights.spawn(attempt.run(rows));
         self.batches.insert(flight.id(), batch);

@@ -97,6 +97,7 @@ impl CompiledRule {
             lane: lane(entry),
             content_type,
             data: Bytes::from(data),
+            traceparent: None,
             account: None,
         })
     }

@@ -120,10 +120,15 @@ impl Form {
         }
         let key = HeaderValue::try_from(escape(&event.id)).map_err(|_| Unsendable { attribute: "id" })?;
         request.headers_mut().insert("idempotency-key", key);
+        if let Some(traceparent) = &event.traceparent {
+            let attribute = "traceparent";
+            let value = HeaderValue::try_from(traceparent).map_err(|_| Unsendable { attribute })?;
+            request.headers_mut().insert(attribute, value);
+        }
         Ok(request)
     }
 
-    /// Several events in the batch format.
+    /// Several events in the batch format. Each has a trace of its own, so that there is none for the request.
     pub(super) fn batch(&self, events: &[Event], now: SystemTime) -> Request<Full<Bytes>> {
         self.request(to_batch(events).into(), "application/cloudevents-batch+json", now)
     }
@@ -161,6 +166,7 @@ fn is_ours(name: &HeaderName) -> bool {
             "host",
             "idempotency-key",
             "skopos-signature",
+            "traceparent",
             "transfer-encoding",
         ]
         .contains(&name)

@@ -73,6 +73,7 @@ pub(crate) fn event(n: usize, lane: &str) -> Event {
         lane: lane.into(),
         content_type: "application/json",
         data: Bytes::from(format!("{{\"n\":{n}}}")),
+        traceparent: None,
         account: None,
     }
 }

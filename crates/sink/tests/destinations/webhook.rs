@@ -15,6 +15,8 @@ use crate::support::{Known, check_arrived, deliver, event, events, refused, sink
 
 use self::endpoint::{Answer, Endpoint};
 
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 #[tokio::test]
 async fn webhook_gets_one_event_as_binary_and_several_as_a_batch() {
     let endpoint = Endpoint::start(None).await;
@@ -23,7 +25,8 @@ async fn webhook_gets_one_event_as_binary_and_several_as_a_batch() {
         endpoint.url()
     );
     let destination = sink(&yaml, &Known::default()).await;
-    let events = events(0..3, 2);
+    let mut events = events(0..3, 2);
+    events[0].traceparent = Some(TRACEPARENT.into());
     assert!(destination.send(&events[..1]).await.failure.is_none());
     assert!(destination.send(&events).await.failure.is_none());
     let requests = endpoint.requests();
@@ -36,6 +39,8 @@ async fn webhook_gets_one_event_as_binary_and_several_as_a_batch() {
         ("ce-subject", "default/object-0"),
         ("ce-time", "2026-01-02T03:04:05.678Z"),
         ("ce-rule", "default/all"),
+        ("ce-traceparent", TRACEPARENT),
+        ("traceparent", TRACEPARENT),
         ("idempotency-key", "object-0/0"),
         ("content-type", "application/json"),
     ] {
@@ -55,6 +60,11 @@ async fn webhook_gets_one_event_as_binary_and_several_as_a_batch() {
         .collect();
     assert_eq!(ids, ["object-0/0", "object-1/1", "object-0/2"]);
     assert_eq!(batch[2]["data"]["n"], 2);
+    assert_eq!(
+        (&batch[0]["traceparent"], batch[1].get("traceparent")),
+        (&TRACEPARENT.into(), None)
+    );
+    assert_eq!(requests[1].header("traceparent"), "", "each event has its own");
     assert_eq!(endpoint.n_connections(), 1, "connections are used again");
 }
 

@@ -67,7 +67,7 @@ impl Bench {
                         let ended = rows.len() < limit;
                         inputs.push(Input::Loaded { route, rows, ended });
                     }
-                    Effect::Send { batch, rows } => self.flights.push((batch, rows)),
+                    Effect::Send { batch, rows, .. } => self.flights.push((batch, rows)),
                     Effect::Done(row) => {
                         self.pending.remove(&row.ord);
                         self.delivered.push((row.lane, row.ord));

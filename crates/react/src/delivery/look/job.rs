@@ -8,8 +8,9 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use skopos_api::Existing as Policy;
-use skopos_journal::{Entry, Observed};
+use skopos_journal::{Entry, Observed, TRACE_TARGET};
 use skopos_object::Op;
+use tracing::Level;
 
 use crate::rule::{Admission, Budget, LoopGuard, Subject};
 
@@ -290,6 +291,7 @@ impl Job {
                 }
                 self.record.matched += 1;
                 self.enqueue(tables, seen)?;
+                self.trace(seen);
             }
             Outcome::Failed(error) => {
                 self.record.failed += 1;
@@ -312,6 +314,34 @@ impl Job {
         }
         tables.keep(self.record.id, seen.object, seen.kept.as_ref(), kept.as_ref())?;
         Ok(true)
+    }
+
+    /// Shows the match as a part of the change's trace, if someone wants to see it.
+    fn trace(&self, seen: &Seen<'_>) {
+        if !tracing::enabled!(target: TRACE_TARGET, Level::DEBUG) {
+            return;
+        }
+        let entry = seen.entry;
+        let change = entry.id();
+        let trace = change.trace_id();
+        let span = tracing::debug_span!(
+            target: TRACE_TARGET,
+            parent: None,
+            "match",
+            trace_id = %trace,
+            span_id = %trace.matched(&self.name),
+            parent_span_id = %trace.capture(),
+            change.id = %change,
+            rule = self.name,
+            cause = ?seen.cause,
+            object.kind = entry.kind.kind,
+            object.namespace = entry.key.namespace,
+            object.name = entry.key.name,
+            seq = entry.seq.0,
+            observed_at = %entry.at,
+        );
+        let match_ms = self.now.duration_since(entry.at).as_millis_f64();
+        tracing::debug!(target: TRACE_TARGET, parent: &span, match_ms, "matched");
     }
 
     /// Whether the rule may do one more thing.

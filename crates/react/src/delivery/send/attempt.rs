@@ -2,7 +2,8 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use skopos_journal::{Entry, ReadError};
+use jiff::Timestamp;
+use skopos_journal::{Entry, ReadError, TRACE_TARGET};
 use skopos_sink::{Event, Failure, Sent};
 use tokio::time::timeout;
 use tracing::{Instrument as _, Span};
@@ -20,6 +21,8 @@ pub(super) struct Attempt {
     pub(super) sink: String,
     pub(super) directed: Directed,
     pub(super) settings: Arc<Settings>,
+    /// So often the first row failed before; all others never did.
+    pub(super) n_failed: u32,
 }
 
 /// What became of an attempt.
@@ -37,8 +40,10 @@ struct Prepared {
     fates: Vec<Option<Fate>>,
     events: Vec<Event>,
     rules: Vec<String>,
-    observed: Vec<Entry>,
+    observed: Vec<Timestamp>,
     spans: Vec<Span>,
+    /// When the first of them was made.
+    began: Option<Timestamp>,
 }
 
 impl Attempt {
@@ -116,7 +121,7 @@ impl Attempt {
         };
         let action = route.planned.action(&self.sink, usize::from(row.action));
         let action = action.ok_or_else(|| Fate::Refused("the rule no longer has an action for it".into()))?;
-        let event = evaluator
+        let mut event = evaluator
             .render(action, &entry, row.cause.trigger())
             .map_err(|error| Fate::Refused(format!("cannot make the event: {error}")))?;
         let (size, most) = (event.data.len(), self.settings.max_bytes);
@@ -125,23 +130,43 @@ impl Attempt {
                 "the event has {size} bytes, more than {most}"
             )));
         }
-        prepared.spans.push(tracing::info_span!(
-            "deliver",
-            rule = route.name,
-            sink = self.sink,
-            object = event.subject,
-            seq = row.seq.0,
-            id = event.id,
-            changed_at = %entry.at,
-        ));
+        prepared.began.get_or_insert_with(|| self.shared.now());
+        let attempt = match prepared.events.is_empty() {
+            true => self.n_failed + 1,
+            false => 1,
+        };
+        prepared
+            .spans
+            .push(self.trace(&entry, &route.name, attempt, &mut event));
         prepared.rules.push(route.name.clone());
         prepared.events.push(event);
-        prepared.observed.push(Entry {
-            before: None,
-            after: None,
-            ..entry
-        });
+        prepared.observed.push(entry.at);
         Ok(())
+    }
+
+    /// Opens the span of an attempt, and tells the receiver how to go on from it.
+    fn trace(&self, entry: &Entry, rule: &str, attempt: u32, event: &mut Event) -> Span {
+        let change = entry.id();
+        let trace = change.trace_id();
+        let span = trace.delivery(&event.id, rule, &self.sink, attempt);
+        event.traceparent = Some(trace.traceparent(span));
+        tracing::info_span!(
+            target: TRACE_TARGET,
+            "deliver",
+            trace_id = %trace,
+            span_id = %span,
+            parent_span_id = %trace.matched(rule),
+            change.id = %change,
+            id = event.id,
+            rule,
+            sink = self.sink,
+            object.kind = entry.kind.kind,
+            object.namespace = entry.key.namespace,
+            object.name = entry.key.name,
+            seq = entry.seq.0,
+            observed_at = %entry.at,
+            attempt,
+        )
     }
 
     async fn send(&self, prepared: &Prepared) -> Sent {
@@ -160,15 +185,20 @@ impl Attempt {
 
     fn note(&self, prepared: &Prepared, fates: &[Fate]) {
         let now = self.shared.now();
+        let since = |at: Timestamp| now.duration_since(at).as_millis_f64();
+        let deliver_ms = prepared.began.map_or(0.0, since);
         for (place, fate) in fates.iter().enumerate() {
-            let _entered = prepared.spans[place].enter();
+            let span = &prepared.spans[place];
             match fate {
                 Fate::Delivered => {
-                    let lag = now.duration_since(prepared.observed[place].at).as_secs_f64();
+                    let lag = now.duration_since(prepared.observed[place]).as_secs_f64();
                     self.shared.latency.observe(lag.max(0.0));
-                    tracing::debug!("delivered");
+                    let total_ms = since(prepared.observed[place]);
+                    tracing::debug!(target: TRACE_TARGET, parent: span, deliver_ms, total_ms, "delivered");
                 }
-                Fate::Refused(error) | Fate::Failed { error, .. } => tracing::debug!(error, "not delivered"),
+                Fate::Refused(error) | Fate::Failed { error, .. } => {
+                    tracing::debug!(target: TRACE_TARGET, parent: span, deliver_ms, error, "not delivered");
+                }
                 Fate::Untouched => {}
             }
         }

@@ -144,6 +144,7 @@ impl Evaluator for Toy {
             lane: entry.uid.clone(),
             content_type: "text/plain",
             data: Bytes::from(n.unwrap_or_default().to_string()),
+            traceparent: None,
             account: None,
         })
     }
