@@ -41,6 +41,15 @@ impl Keeper {
         }
     }
 
+    /// What it is, in one word.
+    pub(crate) fn name(&self) -> &'static str {
+        match &self.server {
+            None => "directory",
+            Some((_, Server::Postgres(_))) => "postgres",
+            Some((_, Server::Nats(_))) => "nats",
+        }
+    }
+
     /// The address of the server.
     pub(crate) fn url(&self) -> Option<&str> {
         self.server.as_ref().map(|(url, _)| url.as_str())

@@ -66,6 +66,7 @@ impl World {
     async fn new(seed: u64, keeper: Keeper) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let foreign = std::env::var_os("SKOPOS_TARGET").map(PathBuf::from);
+        let run = format!("run{seed}-{}-{}", keeper.name(), std::process::id());
         let mut world = Self {
             rng: fastrand::Rng::with_seed(seed),
             kubeconfig: foreign.clone().unwrap_or_else(|| dir.path().join("kubeconfig")),
@@ -76,7 +77,7 @@ impl World {
             keeper,
             receiver: Receiver::start(seed).await,
             truth: Truth::default(),
-            run: format!("run{seed}-{}", std::process::id()),
+            run,
             dir,
         };
         if foreign.is_none() {
