@@ -100,7 +100,13 @@ impl Lines {
     /// Waits for the next line.
     #[track_caller]
     pub(crate) fn next(&self) -> String {
-        self.0.recv_timeout(PATIENCE).expect("another line")
+        self.next_within(PATIENCE)
+    }
+
+    /// Waits for the next line, longer than usual.
+    #[track_caller]
+    pub(crate) fn next_within(&self, patience: Duration) -> String {
+        self.0.recv_timeout(patience).expect("another line")
     }
 
     /// Waits for a line that contains the text.
