@@ -11,6 +11,7 @@ mod differ;
 mod r#gen;
 mod kube;
 mod parts;
+mod programs;
 mod run;
 mod test;
 mod tidy;

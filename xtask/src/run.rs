@@ -54,9 +54,20 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Cargo, as it was called.
+/// Cargo, as it was called. It is not told that a package of ours is being run: build scripts of others look at that,
+/// and would run again, with all that depends on them, whenever cargo is called by hand and by us in turns.
 pub(crate) fn cargo() -> Command {
-    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let of_package = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if of_package
+            .iter()
+            .any(|start| name.to_string_lossy().starts_with(start))
+        {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// The directory that cargo builds into.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::check;
 use crate::kube::{self, Controllers, Instance};
 use crate::parts;
+use crate::programs::{Programs, Which, parse_result};
 use crate::run::{Tally, cargo, part, run_seeing, seconds};
 use crate::tools::Tool;
 
@@ -22,49 +23,106 @@ pub(crate) struct Args {
 
 const OUTER: &str = "skopos-conformance";
 
-/// What runs on a real server; one of them is [`OUTER`], which compares both servers there.
-const REAL_SUITES: usize = 7;
+/// What runs on a real server: a title, the package, its programs (all if none is named), and which of their tests.
+type Suite = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    Option<&'static str>,
+);
+
+const REAL: [Suite; 7] = [
+    ("end to end and side by side", OUTER, &[], None),
+    ("behaviour", "skopos-apiserver", &["behaviour"], None),
+    (
+        "leadership and events",
+        "skopos-controller",
+        &["leader_processes", "events"],
+        None,
+    ),
+    (
+        "simulation",
+        "skopos-testkit",
+        &["simulation"],
+        Some("through_a_proxy"),
+    ),
+    ("the example", "skopos-example-myapp", &[], None),
+    ("kills at random", "skopos-cli", &["crash"], None),
+    ("in a cluster with rights", "skopos-cli", &["cluster"], None),
+];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let mut tally = Tally::default();
     tally.count(part("servers that tests start", parts::install));
-    if args.fast {
-        tally.add(suite("unit tests", &["--workspace", "--exclude", OUTER], &[]));
-    } else {
+    if !args.fast {
         tally.add(check::run_all());
-        tally.add(suite("unit tests", &["--workspace", "--exclude", OUTER], &[]));
-        tally.add(outer_suites(args.embedded));
+    }
+    let mut built = None;
+    tally.count(part("build the tests", || {
+        built = Some(Programs::build()?);
+        Ok(())
+    }));
+    if let Some(programs) = &built {
+        let inner = Which {
+            except: Some(OUTER),
+            ..Which::default()
+        };
+        tally.add(programs.run("unit tests", inner, &[]));
+        tally.add(doc_tests());
+        if !args.fast {
+            tally.add(outer_suites(programs, args.embedded));
+        }
     }
     println!("took {}", seconds(start.elapsed()));
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(tally.exit_code())
 }
 
-fn outer_suites(embedded_only: bool) -> Tally {
+/// The examples in documentation, which only cargo can run.
+fn doc_tests() -> Tally {
     let mut tally = Tally::default();
-    let mut env = Vec::new();
-    for tool in [Tool::Skopos, Tool::Kubectl, Tool::Python] {
+    let ok = part("examples in documentation", || {
+        let mut test = cargo();
+        test.args(["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]);
+        run_seeing(&mut test, |line| {
+            tally.add(parse_result(line).unwrap_or_default())
+        })
+    });
+    if !ok && tally.failed == 0 {
+        tally.failed = 1;
+    }
+    tally
+}
+
+fn outer_suites(programs: &Programs, embedded_only: bool) -> Tally {
+    let mut tally = Tally::default();
+    let mut env = vec![(
+        Tool::Skopos.variable().to_owned(),
+        programs.skopos.display().to_string(),
+    )];
+    for tool in [Tool::Kubectl, Tool::Python] {
         let installed = part(&format!("tool {tool:?}"), || {
             env.push((tool.variable().to_owned(), tool.path()?.display().to_string()));
             Ok(())
         });
         tally.count(installed);
     }
-    tally.add(suite("end to end, embedded server", &["--package", OUTER], &env));
+    let outer = Which::of(OUTER, &[]);
+    tally.add(programs.run("end to end, embedded server", outer, &env));
     let skipped = match (embedded_only, kube::can_start()) {
         (true, _) => Some("--embedded"),
         (false, false) => Some("there is no go to build it with"),
         (false, true) => None,
     };
     match skipped {
-        Some(why) => println!("── skipped {REAL_SUITES} suites on a real kube-apiserver: {why}"),
-        None => tally.add(on_real(&env)),
+        Some(why) => println!("── skipped {} suites on a real kube-apiserver: {why}", REAL.len()),
+        None => tally.add(on_real(programs, &env)),
     }
     tally
 }
 
-fn on_real(env: &[(String, String)]) -> Tally {
+fn on_real(programs: &Programs, env: &[(String, String)]) -> Tally {
     let mut tally = Tally::default();
     let mut started = None;
     tally.count(part("start a real kube-apiserver", || {
@@ -76,85 +134,13 @@ fn on_real(env: &[(String, String)]) -> Tally {
     let mut env = env.to_vec();
     env.push(("SKOPOS_TARGET".into(), kubeconfig.clone()));
     env.push(("SKOPOS_TEST_KUBECONFIG".into(), kubeconfig));
-    let outer = ["--package", OUTER];
-    tally.add(suite("end to end and side by side, real server", &outer, &env));
-    let behaviour = ["--package", "skopos-apiserver", "--test", "behaviour"];
-    tally.add(suite("behaviour, real server", &behaviour, &env));
-    let controller = [
-        "--package",
-        "skopos-controller",
-        "--test",
-        "leader_processes",
-        "--test",
-        "events",
-    ];
-    tally.add(suite("leadership and events, real server", &controller, &env));
-    let simulation = [
-        "--package",
-        "skopos-testkit",
-        "--test",
-        "simulation",
-        "through_a_proxy",
-    ];
-    tally.add(suite("simulation, real server", &simulation, &env));
-    let example = ["--package", "skopos-example-myapp"];
-    tally.add(suite("the example, real server", &example, &env));
-    let crash = ["--package", "skopos-cli", "--test", "crash"];
-    tally.add(suite("kills at random, real server", &crash, &env));
-    let cluster = ["--package", "skopos-cli", "--test", "cluster"];
-    tally.add(suite("in a cluster with rights, real server", &cluster, &env));
+    for (title, package, names, filter) in REAL {
+        let which = Which {
+            filter,
+            ..Which::of(package, names)
+        };
+        tally.add(programs.run(&format!("{title}, real server"), which, &env));
+    }
     tally.count(part("stop the real kube-apiserver", || instance.stop()));
     tally
-}
-
-/// Runs `cargo test` and adds up its result lines.
-fn suite(title: &str, args: &[&str], env: &[(String, String)]) -> Tally {
-    let mut tally = Tally::default();
-    let ok = part(title, || {
-        let mut test = cargo();
-        test.args(["test", "--no-fail-fast", "--quiet"]).args(args);
-        test.envs(env.iter().map(|(name, value)| (name, value)));
-        run_seeing(&mut test, |line| {
-            tally.add(parse_result(line).unwrap_or_default());
-        })
-    });
-    // A suite that does not compile, or dies, has no result line to tell of it.
-    if !ok && tally.failed == 0 {
-        tally.failed = 1;
-    }
-    tally
-}
-
-/// Reads `test result: ok. 12 passed; 0 failed; …`.
-fn parse_result(line: &str) -> Option<Tally> {
-    let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
-    let number = |word: &str| {
-        let part = counts.split(';').find(|part| part.trim().ends_with(word))?;
-        part.trim().split(' ').next()?.parse().ok()
-    };
-    Some(Tally {
-        passed: number("passed")?,
-        failed: number("failed")?,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(line: &str, expect: Option<(u64, u64)>) {
-        let expect = expect.map(|(passed, failed)| Tally { passed, failed });
-        assert_eq!(parse_result(line), expect, "{line}");
-    }
-
-    #[test]
-    fn reads_the_counts_of_cargo_test() {
-        check(
-            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
-            Some((12, 0)),
-        );
-        check("test result: FAILED. 3 passed; 2 failed; 0 ignored", Some((3, 2)));
-        check("test tests::reads_the_counts ... ok", None);
-        check("test result: nonsense", None);
-    }
 }
