@@ -10,7 +10,10 @@ use skopos_journal::{Phase, Retention};
 use skopos_object::GroupVersionKind;
 use skopos_remote::JournalUrl;
 use skopos_sink::Allowed;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::{
+    task::{JoinError, JoinHandle},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 /// How reactions run.
@@ -20,6 +23,8 @@ pub struct ReactionsConfig {
     pub data_dir: PathBuf,
     /// The server that keeps them instead, so that a replica elsewhere can go on with them.
     pub journal: Option<JournalUrl>,
+    /// How long that server may be away at the start before it is given up (default: it may not).
+    pub journal_wait: Duration,
     /// Files and directories with rules, sinks and records, besides those of the cluster.
     pub files: Vec<PathBuf>,
     /// Whether the definitions of our kinds are installed at the start.
@@ -54,6 +59,7 @@ impl ReactionsConfig {
             admin_dir: data_dir.clone(),
             data_dir,
             journal: None,
+            journal_wait: Duration::ZERO,
             files: Vec::new(),
             install: true,
             from_cluster: true,
@@ -82,7 +88,7 @@ pub enum ReactionsError {
         source: Box<skopos_client::Error>,
     },
     /// What is kept cannot be opened.
-    #[error("open what is kept")]
+    #[error(transparent)]
     Engine(#[from] EngineError),
     /// Questions cannot be answered.
     #[error("listen for questions")]
@@ -162,7 +168,7 @@ impl Reactions {
             },
             ..EngineConfig::new(&config.data_dir)
         };
-        let engine = Engine::open(client, engine).await?;
+        let engine = open_patiently(client, engine, config.journal_wait, health).await?;
         let admin = AdminServer::bind(engine.admin(), config.admin, &config.admin_dir).await?;
         tell(health, &engine);
         Ok(Self {
@@ -196,6 +202,39 @@ impl Reactions {
 
 /// Readiness by what is captured.
 const CAPTURE: &str = "capture";
+
+/// The pause after the first time that the server of the journal is away; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Opens an engine; again and again for a while if the server that keeps its journal is away. Whoever asks is told why
+/// it is not ready.
+async fn open_patiently(
+    client: &Client,
+    config: EngineConfig,
+    patience: Duration,
+    health: &Health,
+) -> Result<Engine, EngineError> {
+    let end = Instant::now() + patience;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let error = match Engine::open(client, config.clone()).await {
+            Err(EngineError::Server(error)) => error,
+            opened => return opened,
+        };
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(error.into());
+        }
+        pause = pause.min(left);
+        tracing::warn!(%error, ?pause, "the journal is not opened on its server; trying again after a pause");
+        let why = format!("the journal is not opened on its server: {error}");
+        health.add_readiness(CAPTURE, move || Err(why.clone()));
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
 
 /// A server of health and metrics, if there is to be one.
 async fn bind(health: &Health, address: Option<SocketAddr>) -> Result<Option<HealthServer>, ReactionsError> {
@@ -273,7 +312,10 @@ async fn work(
     ready: impl FnOnce(),
     shutdown: CancellationToken,
 ) -> Result<(), ReactionsError> {
-    let reactions = Reactions::open(client, config, health).await?;
+    let reactions = tokio::select! {
+        opened = Reactions::open(client, config, health) => opened?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
     ready();
     reactions.run(shutdown).await
 }

@@ -7,6 +7,7 @@ use skopos_app::{App, Config, Credentials, ReactionsConfig, StartError};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Code, Failure, chain};
+use crate::journal_server;
 
 /// How a control plane is to run.
 #[derive(Debug, Clone)]
@@ -86,8 +87,10 @@ fn not_started(error: &StartError) -> Failure {
         StartError::DataDir { .. } | StartError::Kubeconfig(_) => {
             failure.hint("choose a directory that you may write to with --data-dir")
         }
-        StartError::Reactions(_) | StartError::Server(_) => {
-            failure.hint("is another `skopos up` using this data directory?")
-        }
+        StartError::Server(_) => failure.hint("is another `skopos up` using this data directory?"),
+        StartError::Reactions(error) => match journal_server::hint(error) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
     }
 }

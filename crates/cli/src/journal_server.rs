@@ -1,7 +1,8 @@
 //! The server that keeps the journal, as commands are told of it.
 
 use clap::Args;
-use skopos_app::JournalUrl;
+use skopos_app::{JournalUrl, ReactionsError};
+use skopos_control::EngineError;
 
 use crate::failure::Failure;
 
@@ -30,5 +31,22 @@ impl JournalServer {
             .parse()
             .map_err(|error| Failure::usage(format!("the address in --journal or SKOPOS_JOURNAL {error}")))?;
         Ok(Some(parsed))
+    }
+}
+
+/// What to do next when reactions do not start.
+pub(crate) fn hint(error: &ReactionsError) -> Option<&'static str> {
+    match error {
+        ReactionsError::Engine(EngineError::Server(_)) => {
+            Some("check that the server of --journal runs, and what its address says")
+        }
+        ReactionsError::Engine(EngineError::Journal(_) | EngineError::Deliveries { .. }) => {
+            Some("is another process using this data directory?")
+        }
+        ReactionsError::Install { .. } => {
+            Some("may this user install definitions? `skopos crd` prints them for somebody who may")
+        }
+        ReactionsError::Endpoint { .. } => Some("choose another with --endpoint, or stop what uses it"),
+        _ => None,
     }
 }

@@ -79,8 +79,8 @@ pub enum EngineError {
     /// The journal cannot be used.
     #[error("open the journal")]
     Journal(#[from] OpenError),
-    /// The server that keeps the journal cannot be used.
-    #[error("use the server that keeps the journal")]
+    /// The server that keeps the journal cannot be used. It may be away; trying again later may help.
+    #[error("open the journal on its server")]
     Server(#[from] skopos_remote::OpenError),
     /// The state of deliveries cannot be used.
     #[error("open the state of deliveries in {}", path.display())]

@@ -45,6 +45,7 @@ impl Kept {
 
     async fn on_server(config: &EngineConfig, url: &JournalUrl) -> Result<Self, EngineError> {
         let remote = Remote::open(url, RemoteConfig::default()).await?;
+        let opening = Opening(Some(remote.clone()));
         let journal_config = JournalConfig {
             segment_bytes: config.journal.segment_bytes.min(SEGMENT_BYTES),
             ..config.journal.clone()
@@ -57,11 +58,30 @@ impl Kept {
             Reactor::in_backend(opened.backend(DELIVERIES), &place, log).map_err(unusable(&place))
         })
         .await?;
+        opening.end();
         Ok(Self {
             journal,
             reactor,
             remote: Some(remote),
         })
+    }
+}
+
+/// While something is opened a thread may wait for a server that went away: it is not waited for once nobody wants it
+/// opened any more.
+struct Opening(Option<Remote>);
+
+impl Opening {
+    fn end(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if let Some(remote) = &self.0 {
+            remote.give_up();
+        }
     }
 }
 

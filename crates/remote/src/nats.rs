@@ -353,7 +353,10 @@ impl NatsBlocks {
         let mut text = format!("cannot {what} {}", self.server.place);
         let mut cause = Some(error);
         while let Some(error) = cause {
-            text.push_str(&format!(": {error}"));
+            let said = error.to_string();
+            if !text.contains(&said) {
+                text.push_str(&format!(": {said}"));
+            }
             cause = error.source();
         }
         BlocksError::Unavailable(text)

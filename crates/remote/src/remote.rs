@@ -56,9 +56,9 @@ impl Default for RemoteConfig {
 /// What a server keeps was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The server refuses, or does not answer.
-    #[error("open what is kept on the server")]
-    Server(#[source] BlocksError),
+    /// The server refuses, or does not answer. Trying again later may help.
+    #[error(transparent)]
+    Server(BlocksError),
     /// The thread that talks to it does not start.
     #[error("start the thread that talks to the server")]
     Thread(#[source] io::Error),
@@ -110,7 +110,8 @@ impl Remote {
         config: RemoteConfig,
     ) -> Result<Self, OpenError> {
         let bridge = Bridge::start().map_err(OpenError::Thread)?;
-        let opened = bridge.run(begin(connect)).await.map_err(OpenError::Thread)?;
+        let opened = bridge.run(begin(connect, config.timeout)).await;
+        let opened = opened.map_err(OpenError::Thread)?;
         let (blocks, names) = opened.map_err(OpenError::Server)?;
         let shared = Shared {
             cache: Mutex::new(Cache::new(config.cache_bytes)),
@@ -162,21 +163,33 @@ impl Remote {
 /// Connects, reads the names, and clears away what has none.
 async fn begin(
     connect: BoxFuture<'static, Result<Arc<dyn Blocks>, BlocksError>>,
+    timeout: Duration,
 ) -> Result<(Arc<dyn Blocks>, Names), BlocksError> {
-    let blocks = connect.await?;
-    let extents = blocks.list().await?;
-    let block = blocks.get(NAMES, 0..1).await?;
+    let blocks = within(timeout, connect).await?;
+    let extents = within(timeout, blocks.list()).await?;
+    let block = within(timeout, blocks.get(NAMES, 0..1)).await?;
     let block = block.first().map(Bytes::as_ref).unwrap_or_default();
     let mut found = Names::read(block, &extents, blocks.place())?;
     if let Some((block, version)) = found.names.unwritten() {
         // First of all, so that no number is used that somebody removes just now.
-        blocks.put(&[block]).await?;
+        within(timeout, blocks.put(&[block])).await?;
         found.names.note_written(version);
     }
     for file in found.nameless {
-        blocks.remove(file).await?;
+        within(timeout, blocks.remove(file)).await?;
     }
     Ok((blocks, found.names))
+}
+
+/// An answer, if it comes in time.
+async fn within<T>(
+    timeout: Duration,
+    answer: impl Future<Output = Result<T, BlocksError>>,
+) -> Result<T, BlocksError> {
+    let late = || BlocksError::Unavailable(format!("no answer within {timeout:?}"));
+    tokio::time::timeout(timeout, answer)
+        .await
+        .unwrap_or_else(|_| Err(late()))
 }
 
 impl Shared {
@@ -270,9 +283,7 @@ impl Shared {
         let asking = async move {
             let mut wait = config.first_wait;
             loop {
-                let answer = tokio::time::timeout(config.timeout, call(blocks.clone())).await;
-                let late = || BlocksError::Unavailable(format!("no answer within {:?}", config.timeout));
-                match answer.unwrap_or_else(|_| Err(late())) {
+                match within(config.timeout, call(blocks.clone())).await {
                     Ok(value) => {
                         health.answers(blocks.place());
                         return Ok(value);

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use skopos_app::{LeaderConfig, ReactionsConfig, run_reactions};
+use skopos_api::Span;
+use skopos_app::{LeaderConfig, ReactionsConfig, ReactionsError, run_reactions};
 
 use crate::byte_size::ByteSize;
 use crate::connection::Connection;
 use crate::failure::{Code, EXIT_CODES, Failure, chain};
-use crate::journal_server::JournalServer;
+use crate::journal_server::{self, JournalServer};
 use crate::rbac::LEASE;
 use crate::{signal, terminal};
 
@@ -35,6 +36,9 @@ pub(crate) struct Run {
     data_dir: PathBuf,
     #[command(flatten)]
     journal: JournalServer,
+    /// How long the server of --journal may be away at the start
+    #[arg(long, value_name = "TIME", default_value = "1m")]
+    journal_wait: Span,
     /// File or directory with rules, sinks and records, besides those of the cluster; may be given several times
     #[arg(short, long = "filename", value_name = "PATH")]
     files: Vec<PathBuf>,
@@ -95,10 +99,7 @@ impl Run {
         };
         run_reactions(&client, config, ready, stop)
             .await
-            .map_err(|error| {
-                Failure::new(Code::NoStart, chain(&error))
-                    .hint("is another process using the data directory? may this user install definitions?")
-            })
+            .map_err(|error| ended(&error))
     }
 
     fn config(&self) -> Result<ReactionsConfig, Failure> {
@@ -108,6 +109,7 @@ impl Run {
         });
         Ok(ReactionsConfig {
             journal: self.journal.url()?,
+            journal_wait: self.journal_wait.0,
             files: self.files.clone(),
             install: !self.no_install,
             from_cluster: !self.no_cluster_rules,
@@ -123,5 +125,17 @@ impl Run {
                 .then(|| LeaderConfig::new(&self.leader_namespace, LEASE, &identity)),
             ..ReactionsConfig::new(self.data_dir.clone())
         })
+    }
+}
+
+fn ended(error: &ReactionsError) -> Failure {
+    let code = match error {
+        ReactionsError::Stopped(_) => Code::Failed,
+        _ => Code::NoStart,
+    };
+    let failure = Failure::new(code, chain(error));
+    match journal_server::hint(error) {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
