@@ -24,6 +24,7 @@ mod output;
 mod rbac;
 mod rule_files;
 mod rule_source;
+mod screen;
 mod signal;
 mod terminal;
 mod workload;

@@ -6,17 +6,20 @@
     reason = "not every test uses everything that is there to start servers"
 )]
 
+#[path = "support/reacting.rs"]
+mod reacting;
 mod support;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
 
+use reacting::{apply, install, until, until_watching};
 use serde_json::Value;
-use support::{Done, Running, examples, run, run_with, up};
+use support::{Done, Running, run, skopos, up};
 
 /// A receiver that answers with a status of the test's choice.
 struct Hook {
@@ -72,32 +75,16 @@ spec: {{file: {{path: log.jsonl}}}}
 }
 
 fn start(dir: &Path, hook: &Hook) -> Running {
-    std::fs::write(dir.join("rules.yaml"), rules(&hook.address)).unwrap();
+    start_with(dir, &rules(&hook.address))
+}
+
+/// Starts a process that follows these rules, and waits until it does.
+fn start_with(dir: &Path, rules: &str) -> Running {
+    std::fs::write(dir.join("rules.yaml"), rules).unwrap();
     let (server, _) = up(dir, &["--listen", "127.0.0.1:0", "-f", "rules.yaml"]);
-    let definition = examples().join("application-crd.yaml");
-    run(dir, &["apply", "-f", definition.to_str().unwrap()]).ok();
+    install(dir);
+    until_watching(dir);
     server
-}
-
-fn apply(dir: &Path, name: &str, replicas: u32) {
-    let text = format!(
-        "apiVersion: myapps.example.com/v1\nkind: Application\nmetadata: {{name: {name}}}\nspec: {{image: nginx, replicas: {replicas}}}\n"
-    );
-    run_with(dir, &["apply", "-f", "-"], &text).ok();
-}
-
-/// Looks at the status until something is so.
-#[track_caller]
-fn until(dir: &Path, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let start = Instant::now();
-    loop {
-        let done = run(dir, &["top", "--once", "-o", "json"]);
-        let status: Value = serde_json::from_str(&done.out).unwrap_or_default();
-        if is_so(&status) {
-            return status;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "not {what}: {status}");
-    }
 }
 
 #[track_caller]
@@ -117,9 +104,6 @@ fn what_was_given_up_is_listed_shown_redriven_and_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let hook = Hook::start(400);
     let mut server = start(dir.path(), &hook);
-    until(dir.path(), "watching", |status| {
-        status["captures"][0]["phase"] == "watching"
-    });
     apply(dir.path(), "web", 1);
     apply(dir.path(), "db", 1);
     until(dir.path(), "given up", |status| {
@@ -185,9 +169,6 @@ fn a_range_is_replayed_and_a_change_explained() {
     let dir = tempfile::tempdir().unwrap();
     let hook = Hook::start(200);
     let _server = start(dir.path(), &hook);
-    until(dir.path(), "watching", |status| {
-        status["captures"][0]["phase"] == "watching"
-    });
     for replicas in 1..4 {
         apply(dir.path(), "web", replicas);
     }
@@ -231,4 +212,121 @@ fn a_range_is_replayed_and_a_change_explained() {
     );
     let table = run(dir.path(), &["history", "applications", "web"]).ok();
     assert_eq!(table.lines().count(), 4, "{table}");
+}
+
+#[test]
+fn a_rule_that_did_too_much_goes_on_when_it_is_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let hook = Hook::start(200);
+    let limited = rules(&hook.address).replace("  do:\n", "  limits: {maxActionsPerMinute: 2}\n  do:\n");
+    let _server = start_with(dir.path(), &limited);
+    for replicas in 1..=4 {
+        apply(dir.path(), "web", replicas);
+    }
+    until(dir.path(), "suspended", |status| {
+        status["rules"][0]["suspended"].is_string() && status["sinks"][1]["delivered"] == 2
+    });
+    let top = run(dir.path(), &["top", "--once"]).ok();
+    assert!(
+        top.contains("suspended: more than 2 matches in a minute"),
+        "{top}"
+    );
+    assert_eq!(lines(dir.path()), 2);
+    fails(
+        &run(dir.path(), &["resume", "nobody"]),
+        1,
+        &["there is no rule \"nobody\"", "skopos top --once"],
+    );
+    assert_eq!(run(dir.path(), &["resume", "all"]).ok(), "all goes on\n");
+    let status = until(dir.path(), "all delivered", |status| {
+        status["sinks"][1]["delivered"] == 4
+    });
+    assert_eq!(status["rules"][0]["suspended"], Value::Null, "{status}");
+    assert_eq!(lines(dir.path()), 4);
+}
+
+#[test]
+fn a_replay_that_is_interrupted_says_how_far_it_came() {
+    let dir = tempfile::tempdir().unwrap();
+    let hook = Hook::start(200);
+    let _server = start(dir.path(), &hook);
+    for replicas in 1..=3 {
+        apply(dir.path(), "web", replicas);
+    }
+    until(dir.path(), "delivered", |status| {
+        status["sinks"][0]["delivered"] == 3 && status["sinks"][1]["delivered"] == 3
+    });
+    hook.status.store(503, Ordering::SeqCst);
+    let replay = ["replay", "ops/all", "--from", "1"];
+    let mut interrupted = Running::start(skopos(dir.path()).args(replay));
+    let half = "3 of 3 changes, 3 matched, 3 delivered, 3 pending, 0 given up";
+    interrupted.lines.find(half);
+    interrupted.signal("INT");
+    assert_eq!(interrupted.wait(), 1);
+    let said = interrupted.errors.rest();
+    assert_eq!(said, [format!("cancelled: {half}; what was sent was sent")]);
+    until(dir.path(), "ended", |status| {
+        status["replays"][0]["finished"] == true && status["sinks"][0]["pending"] == 0
+    });
+    hook.status.store(200, Ordering::SeqCst);
+    let done = run(dir.path(), &replay).ok();
+    assert!(
+        done.contains("done: 3 of 3 changes, 3 matched, 6 delivered"),
+        "{done}"
+    );
+}
+
+/// Runs a line of a shell in a terminal of its own. Keys are written to its standard input.
+fn in_terminal(dir: &Path, line: &str) -> Running {
+    // From util-linux; Debian has it always.
+    let mut command = Command::new("script");
+    command
+        .args(["--quiet", "--command", line, "/dev/null"])
+        .current_dir(dir)
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped());
+    Running::start(&mut command)
+}
+
+/// Presses a key once the screen shows what it should, and sees that the terminal is left as it was.
+fn check_screen(dir: &Path, key: &str) {
+    let skopos = env!("CARGO_BIN_EXE_skopos");
+    // The shell must outlive a Ctrl-C.
+    let line = format!(
+        "trap : INT; stty rows 40 cols 200; stty -g; NO_COLOR=1 {skopos} top --every 1; echo left $?; stty -g"
+    );
+    let mut terminal = in_terminal(dir, &line);
+    let before = terminal.lines.next();
+    let first = terminal.lines.find("journal: change 1 (-/s), 1 objects");
+    assert!(
+        first.starts_with("\x1b[?1049h") && first.contains("\x1b[H"),
+        "{first:?}"
+    );
+    terminal.lines.find("applications.myapps.example.com   watching");
+    terminal.lines.find("RULE      BEHIND   LAG");
+    terminal.lines.find("ops/all   0        0.0s   1         -");
+    terminal.lines.find("ops/log ");
+    // The next frame knows how much happened since the first.
+    terminal.lines.find("\x1b[Hjournal: change 1 (0.0/s)");
+    terminal.lines.find("ops/all   0        0.0s   1         0.0");
+    let mut keys = terminal.child.stdin.take().unwrap();
+    keys.write_all(key.as_bytes()).unwrap();
+    let left = terminal.lines.find("left ");
+    assert!(left.ends_with("\x1b[?1049lleft 0"), "{left:?}");
+    assert_eq!(terminal.lines.next(), before);
+    assert_eq!(terminal.wait(), 0);
+}
+
+#[test]
+fn the_screen_of_top_is_drawn_again_and_again_and_left_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let hook = Hook::start(200);
+    let _server = start(dir.path(), &hook);
+    apply(dir.path(), "web", 1);
+    until(dir.path(), "delivered", |status| {
+        status["sinks"][0]["delivered"] == 1 && status["sinks"][1]["delivered"] == 1
+    });
+    for key in ["q", "\x03"] {
+        check_screen(dir.path(), key);
+    }
 }

@@ -6,16 +6,19 @@
     reason = "not every test uses everything that is there to start servers"
 )]
 
+#[path = "support/reacting.rs"]
+mod reacting;
 mod support;
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use reacting::{apply, install, until_watching};
 use serde_json::Value;
-use support::{Running, examples, run, run_with, skopos};
+use support::{Running, run, skopos};
 
 /// What a receiver got.
 struct Received {
@@ -132,30 +135,15 @@ fn check_told(received: &Received, span: &Value) {
     assert_eq!(expect.len(), 55);
 }
 
-/// What is there when a kind is first looked at is no change.
-fn until_watching(dir: &Path) {
-    let start = Instant::now();
-    loop {
-        let status = run(dir, &["top", "--once", "-o", "json"]).out;
-        let status: Value = serde_json::from_str(&status).unwrap_or_default();
-        if status["captures"][0]["phase"] == "watching" {
-            return;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{status}");
-    }
-}
-
 #[test]
 fn one_trace_leads_from_the_change_to_each_acknowledgement_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let (address, received) = receiver();
     std::fs::write(dir.path().join("rules.yaml"), rules(&address)).unwrap();
     let mut server = start(dir.path());
-    let definition = examples().join("application-crd.yaml");
-    run(dir.path(), &["apply", "-f", definition.to_str().unwrap()]).ok();
+    install(dir.path());
     until_watching(dir.path());
-    let object = "apiVersion: myapps.example.com/v1\nkind: Application\nmetadata: {name: web}\nspec: {image: nginx, replicas: 1}\n";
-    run_with(dir.path(), &["apply", "-f", "-"], object).ok();
+    apply(dir.path(), "web", 1);
 
     // A rule may see the change before its capture is told that it is durable.
     let [

@@ -107,12 +107,17 @@ impl Replay {
         }
         tokio::select! {
             followed = self.follow(&client, &name) => followed,
-            () = stop.cancelled() => {
-                client.ask(&CancelReplay { name }).await?;
-                terminal::note("cancelled; what was sent until now was sent");
-                Err(Failure::silent(Code::Failed))
-            }
+            () = stop.cancelled() => self.cancel(&client, name).await,
         }
+    }
+
+    async fn cancel(&self, client: &AdminClient, name: String) -> Result<(), Failure> {
+        client.ask(&CancelReplay { name: name.clone() }).await?;
+        let replays = client.ask(&Status {}).await?.replays;
+        let replay = replays.into_iter().find(|replay| replay.name == name);
+        let progress = replay.map(|replay| self.progress(&replay)).unwrap_or_default();
+        terminal::note(&format!("cancelled: {progress}; what was sent was sent"));
+        Err(Failure::silent(Code::Failed))
     }
 
     async fn follow(&self, client: &AdminClient, name: &str) -> Result<(), Failure> {
@@ -144,17 +149,21 @@ impl Replay {
         if self.output == Format::Json {
             return Ok(terminal::say(&json!(replay).to_string())?);
         }
+        let state = if replay.finished { "done: " } else { "" };
+        Ok(terminal::say(&format!("{state}{}", self.progress(replay)))?)
+    }
+
+    /// How far it came.
+    fn progress(&self, replay: &ReplayView) -> String {
         let looked = replay.position.saturating_sub(replay.from.saturating_sub(1));
         let all = (replay.to + 1).saturating_sub(replay.from);
         let (matched, delivered, pending, dead) =
             (replay.matched, replay.delivered, replay.pending, replay.dead);
-        let state = if replay.finished { "done: " } else { "" };
-        let line = match self.dry_run {
-            true => format!("{state}{looked} of {all} changes, {matched} match (dry run: nothing is sent)"),
+        match self.dry_run {
+            true => format!("{looked} of {all} changes, {matched} match (dry run: nothing is sent)"),
             false => format!(
-                "{state}{looked} of {all} changes, {matched} matched, {delivered} delivered, {pending} pending, {dead} given up"
+                "{looked} of {all} changes, {matched} matched, {delivered} delivered, {pending} pending, {dead} given up"
             ),
-        };
-        Ok(terminal::say(&line)?)
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -10,14 +9,15 @@ use serde_json::json;
 use skopos_control::{CaptureView, RuleView, SinkView, Status, StatusView};
 use tokio::time::Instant;
 
-use crate::admin_client::DataDir;
+use crate::admin_client::{AdminClient, DataDir};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::output::Table;
+use crate::screen::Screen;
 use crate::{signal, terminal};
 
 /// Show how rules, sinks and captures are doing: lag, rates, what waits and what was given up
 ///
-/// Goes on until it is interrupted. Without a running process it shows what its data directory says.
+/// Goes on until `q` or Ctrl-C. Without a running process it shows what its data directory says.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -50,6 +50,19 @@ impl Top {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let stop = signal::shutdown()?;
         let client = self.data_dir.open_with_deliveries().await?;
+        let screen = match self.once || self.output == Format::Json {
+            true => None,
+            false => Screen::enter()?,
+        };
+        let quit = screen.as_ref().map(Screen::quit).unwrap_or_default();
+        tokio::select! {
+            ended = self.follow(&client, screen.as_ref()) => ended,
+            () = stop.cancelled() => Ok(()),
+            () = quit.cancelled() => Ok(()),
+        }
+    }
+
+    async fn follow(&self, client: &AdminClient, screen: Option<&Screen>) -> Result<(), Failure> {
         let mut before: Option<(Instant, StatusView)> = None;
         loop {
             let status = client.ask(&Status {}).await?;
@@ -57,31 +70,31 @@ impl Top {
             let rates = before
                 .as_ref()
                 .map(|(then, before)| Rates::new(before, &status, now - *then));
-            self.show(&status, rates.as_ref())?;
+            self.show(&status, rates.as_ref(), screen)?;
             if self.once {
                 return Ok(());
             }
             before = Some((now, status));
-            tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                () = tokio::time::sleep(Duration::from_secs(self.every)) => {}
-            }
+            tokio::time::sleep(Duration::from_secs(self.every)).await;
         }
     }
 
-    fn show(&self, status: &StatusView, rates: Option<&Rates>) -> Result<(), Failure> {
+    /// A terminal shows one frame in place of the one before; a file gets them all.
+    fn show(
+        &self,
+        status: &StatusView,
+        rates: Option<&Rates>,
+        screen: Option<&Screen>,
+    ) -> Result<(), Failure> {
         let text = match self.output {
             Format::Json => format!("{}\n", json!(status)),
-            Format::Text => {
-                // A terminal shows one frame in place of the one before; a file gets them all.
-                let clear = match std::io::stdout().is_terminal() && !self.once {
-                    true => "\x1b[H\x1b[2J",
-                    false => "",
-                };
-                format!("{clear}{}", frame(status, rates))
-            }
+            Format::Text => frame(status, rates),
         };
-        Ok(terminal::write(text.as_bytes())?)
+        match screen {
+            Some(screen) => screen.draw(&text)?,
+            None => terminal::write(text.as_bytes())?,
+        }
+        Ok(())
     }
 }
 
