@@ -31,6 +31,8 @@ pub struct ReactionsConfig {
     pub install: bool,
     /// Whether rules, sinks and records of the cluster count.
     pub from_cluster: bool,
+    /// Only these namespaces are looked at (default: all).
+    pub namespaces: Vec<String>,
     /// What sinks of the cluster may do on this machine.
     pub allow_exec: bool,
     /// Whether sinks of the cluster may write files on this machine.
@@ -63,6 +65,7 @@ impl ReactionsConfig {
             files: Vec::new(),
             install: true,
             from_cluster: true,
+            namespaces: Vec::new(),
             allow_exec: false,
             allow_file: false,
             search_path: None,
@@ -156,6 +159,7 @@ impl Reactions {
             server: config.journal,
             files: config.files,
             from_cluster: config.from_cluster,
+            namespaces: config.namespaces,
             allowed: Allowed {
                 exec: config.allow_exec,
                 file: config.allow_file,

@@ -43,6 +43,9 @@ pub(crate) fn hint(error: &ReactionsError) -> Option<&'static str> {
         ReactionsError::Engine(EngineError::Journal(_) | EngineError::Deliveries { .. }) => {
             Some("is another process using this data directory?")
         }
+        ReactionsError::Engine(EngineError::OtherNamespaces { .. }) => {
+            Some("name another directory with --data-dir, or another prefix in the address of --journal")
+        }
         ReactionsError::Install { .. } => {
             Some("may this user install definitions? `skopos crd` prints them for somebody who may")
         }

@@ -15,6 +15,24 @@ pub(crate) struct Who {
     pub(crate) name: String,
     /// Where Skopos runs.
     pub(crate) namespace: String,
+    /// The namespaces that it looks at; all if there are none.
+    pub(crate) watch: Vec<String>,
+}
+
+impl Who {
+    fn is_scoped(&self) -> bool {
+        !self.watch.is_empty()
+    }
+
+    /// Where of some places it looks. An empty name is the whole cluster.
+    fn looked_at(&self, places: Vec<String>) -> Vec<String> {
+        let is_seen = |place: &String| self.watch.contains(place);
+        match places {
+            places if !self.is_scoped() => places,
+            places if places.iter().any(String::is_empty) => self.watch.clone(),
+            places => places.into_iter().filter(is_seen).collect(),
+        }
+    }
 }
 
 /// Rights in the whole cluster or in one namespace: verbs by group, resource and names.
@@ -55,15 +73,28 @@ pub(crate) const LEASE: &str = "skopos";
 /// The manifests for what files hold.
 pub(crate) fn manifests(files: &RuleFiles, who: &Who) -> Manifests {
     let mut needs = Needs::default();
-    own(&mut needs, who);
+    match who.is_scoped() {
+        true => own_in_namespaces(&mut needs, who),
+        false => own(&mut needs),
+    }
+    lease(&mut needs, who);
     for loaded in &files.ours {
+        let (kind, namespace, name) = name(&loaded.resource);
+        if who.is_scoped() && !who.watch.contains(&namespace) {
+            let place = "its namespace is not among those to watch";
+            needs
+                .warnings
+                .push(format!("{kind} {namespace}/{name} does not count: {place}"));
+            continue;
+        }
         match &loaded.resource {
-            Resource::Rule(rule) => of_rule(files, loaded, rule, &mut needs),
+            Resource::Rule(rule) => of_rule(files, loaded, rule, who, &mut needs),
             Resource::Sink(sink) => of_sink(loaded, sink, &mut needs),
             Resource::Record(record) => {
                 for scope in &record.spec.watch {
-                    let plural = needs.resource(files, &scope.group, &scope.kind).plural;
-                    needs.add(&Subject::Skopos, "", &scope.group, &plural, &[], READ);
+                    let watched = needs.resource(files, &scope.group, &scope.kind);
+                    let places = places(&scope.namespaces, &namespace, &watched);
+                    needs.read(who, &scope.group, &watched, places);
                 }
             }
             Resource::RuleTest(_) => {}
@@ -72,28 +103,41 @@ pub(crate) fn manifests(files: &RuleFiles, who: &Who) -> Manifests {
     needs.manifests(who)
 }
 
-/// What Skopos needs for itself: its kinds and their status, definitions, which cluster it is, and its lease.
-fn own(needs: &mut Needs, who: &Who) {
-    let (skopos, group) = (&Subject::Skopos, skopos_api::GROUP);
-    for plural in ["rules", "sinks", "records"] {
-        needs.add(skopos, "", group, plural, &[], READ);
-        needs.add(skopos, "", group, &format!("{plural}/status"), &[], &["patch"]);
-    }
+/// What Skopos needs for itself: its kinds and their status, definitions, and which cluster it is.
+fn own(needs: &mut Needs) {
+    let skopos = &Subject::Skopos;
+    needs.our_kinds("");
     let definitions = "customresourcedefinitions";
     needs.add(skopos, "", "apiextensions.k8s.io", definitions, &[], READ);
     // Its uid tells a cluster that lost its data from one that was away.
     needs.add(skopos, "", "", "namespaces", &["kube-system"], &["get"]);
+}
+
+/// The same without anything of the whole cluster.
+fn own_in_namespaces(needs: &mut Needs, who: &Who) {
+    for namespace in &who.watch {
+        needs.our_kinds(namespace);
+    }
+    if let Some(first) = who.watch.first() {
+        needs.add(&Subject::Skopos, first, "", "namespaces", &[first], &["get"]);
+    }
+}
+
+fn lease(needs: &mut Needs, who: &Who) {
+    let skopos = &Subject::Skopos;
     let (place, group) = (who.namespace.as_str(), "coordination.k8s.io");
     needs.add(skopos, place, group, "leases", &[LEASE], &["get", "update"]);
     // What does not exist yet has no name to be allowed by.
     needs.add(skopos, place, group, "leases", &[], &["create"]);
 }
 
-fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, needs: &mut Needs) {
+fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, who: &Who, needs: &mut Needs) {
     let (_, namespace, own) = name(&loaded.resource);
     let watch = &rule.spec.watch;
     let watched = needs.resource(files, &watch.group, &watch.kind);
-    needs.add(&Subject::Skopos, "", &watch.group, &watched.plural, &[], READ);
+    let places = places(&watch.namespaces, &namespace, &watched);
+    needs.read(who, &watch.group, &watched, places.clone());
+    let places = who.looked_at(places);
     let subject = match &rule.spec.service_account_name {
         Some(account) => {
             let subject = Subject::Account {
@@ -101,9 +145,10 @@ fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, needs: &mut Needs) {
                 name: account.clone(),
             };
             act_as(needs, &namespace, account);
-            for place in places(rule, &namespace, &watched) {
-                needs.add(&subject, &place, &watch.group, &watched.plural, &[], READ);
+            for place in &places {
+                needs.add(&subject, place, &watch.group, &watched.plural, &[], READ);
             }
+            ask_about(needs, who, &places);
             subject
         }
         None => Subject::Skopos,
@@ -117,7 +162,15 @@ fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, needs: &mut Needs) {
                         true => place.unwrap_or_else(|| namespace.clone()),
                         false => String::new(),
                     };
-                    needs.add(&subject, &place, &group, &target.plural, &[], verbs(verb));
+                    // Not known before it runs: then wherever Skopos looks.
+                    let is_anywhere = place.is_empty() && target.namespaced;
+                    let places = match is_anywhere && who.is_scoped() {
+                        true => who.watch.clone(),
+                        false => vec![place],
+                    };
+                    for place in places {
+                        needs.add(&subject, &place, &group, &target.plural, &[], verbs(verb));
+                    }
                 }
                 None => needs.warnings.push(format!(
                     "Rule {namespace}/{own}: what sink {:?} writes is not known before it runs; add its rights by hand",
@@ -128,17 +181,40 @@ fn of_rule(files: &RuleFiles, loaded: &Loaded, rule: &Rule, needs: &mut Needs) {
     }
 }
 
-/// What Skopos needs to act as an account, and to ask what the account may read.
+/// What Skopos needs to act as an account.
 fn act_as(needs: &mut Needs, namespace: &str, account: &str) {
-    let (skopos, names) = (&Subject::Skopos, &[account]);
-    needs.add(skopos, namespace, "", "serviceaccounts", names, &["impersonate"]);
-    let (group, reviews) = ("authorization.k8s.io", "subjectaccessreviews");
-    needs.add(skopos, "", group, reviews, &[], &["create"]);
+    let names = &[account];
+    needs.add(
+        &Subject::Skopos,
+        namespace,
+        "",
+        "serviceaccounts",
+        names,
+        &["impersonate"],
+    );
 }
 
-/// Where a rule of the cluster looks: an empty name is the whole cluster.
-fn places(rule: &Rule, namespace: &str, watched: &Known) -> Vec<String> {
-    match rule.spec.watch.namespaces.as_slice() {
+/// What Skopos needs to ask what an account may read in some places.
+fn ask_about(needs: &mut Needs, who: &Who, places: &[String]) {
+    let (skopos, group) = (&Subject::Skopos, "authorization.k8s.io");
+    if !who.is_scoped() {
+        return needs.add(skopos, "", group, "subjectaccessreviews", &[], &["create"]);
+    }
+    for place in places {
+        needs.add(
+            skopos,
+            place,
+            group,
+            "localsubjectaccessreviews",
+            &[],
+            &["create"],
+        );
+    }
+}
+
+/// Where a rule or record of the cluster looks: an empty name is the whole cluster.
+fn places(named: &[String], namespace: &str, watched: &Known) -> Vec<String> {
+    match named {
         _ if !watched.namespaced => vec![String::new()],
         [] if namespace == SYSTEM_NAMESPACE => vec![String::new()],
         [] => vec![namespace.to_owned()],
@@ -245,6 +321,34 @@ impl Needs {
         let key = (group.to_owned(), resource.to_owned(), names);
         let known = rights.0.entry(key).or_default();
         known.extend(verbs.iter().map(|verb| (*verb).to_owned()));
+    }
+
+    /// Our own kinds, and what is said of them.
+    fn our_kinds(&mut self, place: &str) {
+        let (skopos, group) = (&Subject::Skopos, skopos_api::GROUP);
+        for plural in ["rules", "sinks", "records"] {
+            self.add(skopos, place, group, plural, &[], READ);
+            self.add(skopos, place, group, &format!("{plural}/status"), &[], &["patch"]);
+        }
+    }
+
+    /// What capture reads: everywhere, since all rules share it, or where somebody looks.
+    fn read(&mut self, who: &Who, group: &str, watched: &Known, places: Vec<String>) {
+        if who.is_scoped() && !watched.namespaced {
+            let text = format!(
+                "{} are in no namespace: they are not watched where only namespaces are",
+                watched.plural
+            );
+            self.warnings.push(text);
+            return;
+        }
+        let places = match who.is_scoped() {
+            true => who.looked_at(places),
+            false => vec![String::new()],
+        };
+        for place in places {
+            self.add(&Subject::Skopos, &place, group, &watched.plural, &[], READ);
+        }
     }
 
     /// What is known of a kind: from a definition in the files, of a built-in kind, or guessed.

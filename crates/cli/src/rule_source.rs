@@ -25,10 +25,11 @@ pub(crate) struct RuleSource {
 }
 
 impl RuleSource {
-    /// Reads all of them. What cannot be read is reported and fails: half of them would be worse than none.
-    pub(crate) async fn read(&self) -> Result<RuleFiles, Failure> {
+    /// Reads all of them, those of a cluster in some namespaces only if any are given. What cannot be read is reported and
+    /// fails: half of them would be worse than none.
+    pub(crate) async fn read(&self, namespaces: &[String]) -> Result<RuleFiles, Failure> {
         let files = match self.filename.is_empty() {
-            true => of_cluster(&self.connection.client().await?).await?,
+            true => of_cluster(&self.connection.client().await?, namespaces).await?,
             false => RuleFiles::read(&self.filename, self.recursive),
         };
         let mut failed = Failed::default();
@@ -42,7 +43,7 @@ impl RuleSource {
     }
 }
 
-async fn of_cluster(client: &Client) -> Result<RuleFiles, Failure> {
+async fn of_cluster(client: &Client, namespaces: &[String]) -> Result<RuleFiles, Failure> {
     let mut all = RuleFiles::default();
     let ours = |kind, plural| {
         let kind = GroupVersionKind::new(skopos_api::GROUP, skopos_api::VERSION, kind);
@@ -55,17 +56,31 @@ async fn of_cluster(client: &Client) -> Result<RuleFiles, Failure> {
         ours("Record", "records"),
         Resource::known(&definition, "customresourcedefinitions", false),
     ] {
-        let mut list = Api::all(client, &resource).list(&ListParams::default());
-        while let Some(object) = list.next().await.map_err(not_there)? {
-            let mut value = object.to_value();
-            // Items of lists may come without their kind; JSON is YAML.
-            value["apiVersion"] = resource.api_version().into();
-            value["kind"] = resource.kind.clone().into();
-            let place = format!("{} {}", resource.kind, object.key());
-            all.parse(Path::new(&place), &value.to_string());
+        let apis = match resource.namespaced && !namespaces.is_empty() {
+            true => namespaces
+                .iter()
+                .map(|namespace| Api::namespaced(client, &resource, namespace))
+                .collect(),
+            false => vec![Api::all(client, &resource)],
+        };
+        for api in apis {
+            add(&mut all, &api, &resource).await?;
         }
     }
     Ok(all)
+}
+
+async fn add(all: &mut RuleFiles, api: &Api, resource: &Resource) -> Result<(), Failure> {
+    let mut list = api.list(&ListParams::default());
+    while let Some(object) = list.next().await.map_err(not_there)? {
+        let mut value = object.to_value();
+        // Items of lists may come without their kind; JSON is YAML.
+        value["apiVersion"] = resource.api_version().into();
+        value["kind"] = resource.kind.clone().into();
+        let place = format!("{} {}", resource.kind, object.key());
+        all.parse(Path::new(&place), &value.to_string());
+    }
+    Ok(())
 }
 
 fn not_there(error: skopos_client::Error) -> Failure {

@@ -86,6 +86,7 @@ fn pod(who: &Who, workload: &Workload, more_args: &[String], env: &[Value], volu
         format!("--endpoint=0.0.0.0:{PORT}"),
         "--log-format=json".to_owned(),
     ];
+    args.extend(who.watch.iter().map(|one| format!("--watch-namespace={one}")));
     args.extend_from_slice(more_args);
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}, "periodSeconds": 10});
     json!({

@@ -4,11 +4,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use skopos_object::{HistoryId, ListWatchError};
 
-use crate::{Call, Client, Error};
+use crate::{Call, Client, Error, resource::escape};
+
+/// The namespace whose uid is, by convention, the identity of a cluster.
+const OF_CLUSTER: &str = "kube-system";
 
 /// Asks a server for its history, once for all who ask at the same time: after an outage those are all informers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HistoryOfServer {
+    /// The namespace whose uid tells it.
+    namespace: String,
     /// Held while the server is asked. Taken before `asked`, which is never held for long.
     asking: tokio::sync::Mutex<()>,
     asked: Mutex<Asked>,
@@ -28,7 +33,21 @@ struct Answered {
     answer: Result<Option<HistoryId>, Arc<Error>>,
 }
 
+impl Default for HistoryOfServer {
+    fn default() -> Self {
+        Self::of(OF_CLUSTER)
+    }
+}
+
 impl HistoryOfServer {
+    pub(crate) fn of(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            asking: tokio::sync::Mutex::default(),
+            asked: Mutex::default(),
+        }
+    }
+
     /// Returns an answer to a question that was begun after this call.
     pub(crate) async fn ask(&self, client: &Client) -> Result<Option<HistoryId>, ListWatchError> {
         let before = self.asked().begun;
@@ -42,7 +61,7 @@ impl HistoryOfServer {
             asked.begun += 1;
             asked.begun
         };
-        let answer = cluster(client).await.map_err(Arc::new);
+        let answer = uid(client, &self.namespace).await.map_err(Arc::new);
         self.asked().answered = Some(Answered {
             number,
             answer: answer.clone(),
@@ -55,9 +74,10 @@ impl HistoryOfServer {
     }
 }
 
-/// By convention the uid of this namespace is the identity of a cluster. Nothing where we may not read it.
-async fn cluster(client: &Client) -> Result<Option<HistoryId>, Error> {
-    let answer = client.call(&Call::get("/api/v1/namespaces/kube-system")).await;
+/// The uid of a namespace. Nothing where we may not read it.
+async fn uid(client: &Client, namespace: &str) -> Result<Option<HistoryId>, Error> {
+    let path = format!("/api/v1/namespaces/{}", escape(namespace));
+    let answer = client.call(&Call::get(path)).await;
     match answer {
         Ok(answer) => {
             let uid = answer.value["metadata"]["uid"].as_str();

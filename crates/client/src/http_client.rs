@@ -227,6 +227,14 @@ impl Client {
         self
     }
 
+    /// Knows the server by the uid of this namespace instead of that of `kube-system`, for who may not read that one. A
+    /// namespace that is deleted and made again then looks like a server that lost its data.
+    #[must_use]
+    pub fn known_by(mut self, namespace: &str) -> Self {
+        self.history = Arc::new(HistoryOfServer::of(namespace));
+        self
+    }
+
     pub(crate) async fn history(&self) -> Result<Option<HistoryId>, ListWatchError> {
         self.history.ask(self).await
     }

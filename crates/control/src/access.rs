@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::planner::chain;
 
-const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 const VERBS: [&str; 3] = ["get", "list", "watch"];
 /// How soon a refusal is looked at again: somebody is probably about to mend it.
 const REFUSED_AGAIN: Duration = Duration::from_secs(5);
@@ -24,6 +24,8 @@ pub(crate) struct Reading {
     pub(crate) plural: String,
     /// Where; everywhere if there are none.
     pub(crate) namespaces: Vec<String>,
+    /// Whether to ask in each of them, for who may not ask about the whole cluster.
+    pub(crate) is_local: bool,
 }
 
 /// Why a rule with a service account is not in force.
@@ -132,9 +134,20 @@ async fn review(client: &Client, reading: &Reading) -> Result<Result<(), Forbidd
 
 async fn is_allowed(client: &Client, reading: &Reading, namespace: &str, verb: &str) -> Result<bool, Error> {
     let account = &reading.account;
+    let (path, kind) = match reading.is_local {
+        true => (
+            format!("{AUTHORIZATION}/namespaces/{namespace}/localsubjectaccessreviews"),
+            "LocalSubjectAccessReview",
+        ),
+        false => (
+            format!("{AUTHORIZATION}/subjectaccessreviews"),
+            "SubjectAccessReview",
+        ),
+    };
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
+        "kind": kind,
+        "metadata": {"namespace": reading.is_local.then_some(namespace)},
         "spec": {
             "user": account.user(),
             "groups": account.groups(),
@@ -146,7 +159,7 @@ async fn is_allowed(client: &Client, reading: &Reading, namespace: &str, verb: &
             },
         },
     });
-    let call = Call::new(hyper::Method::POST, REVIEWS).body("application/json", review.to_string());
+    let call = Call::new(hyper::Method::POST, path).body("application/json", review.to_string());
     let answer = client.call(&call).await?.value;
     Ok(answer.pointer("/status/allowed").and_then(Value::as_bool) == Some(true))
 }
@@ -187,12 +200,18 @@ fn refused(reading: &Reading, namespace: &str, missing: &[&str]) -> Forbidden {
 
 fn unreviewed(reading: &Reading, error: &Error) -> Forbidden {
     let account = &reading.account;
+    let reviews = match reading.is_local {
+        true => "localsubjectaccessreviews",
+        false => "subjectaccessreviews",
+    };
     let (reason, hint) = match error.status().map(|status| status.code) {
         Some(401 | 403) => (
             "ReviewForbidden",
-            "Skopos needs the verb create on subjectaccessreviews.authorization.k8s.io: apply what `skopos rbac` prints",
+            format!(
+                "Skopos needs the verb create on {reviews}.authorization.k8s.io: apply what `skopos rbac` prints"
+            ),
         ),
-        _ => ("ReviewFailed", "it is asked again in a few seconds"),
+        _ => ("ReviewFailed", "it is asked again in a few seconds".to_owned()),
     };
     Forbidden {
         reason,

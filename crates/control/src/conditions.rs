@@ -76,10 +76,7 @@ pub(crate) fn of_rules(
 ) -> BTreeMap<String, Vec<ConditionView>> {
     let of = |(name, verdict): (&String, &RuleVerdict)| {
         let state = status.rules.get(name).cloned().unwrap_or_default();
-        let collection = verdict.collection.as_deref();
-        let is_its = |one: &&CaptureStatus| Some(one.name.to_string().as_str()) == collection;
-        let captured = captures.iter().find(is_its);
-        let shown = of_rule(verdict, captured, holes, &state);
+        let shown = of_rule(verdict, captures, holes, &state);
         (name.clone(), shown.into_iter().map(ConditionView::from).collect())
     };
     verdicts.rules.iter().map(of).collect()
@@ -88,13 +85,13 @@ pub(crate) fn of_rules(
 /// What is said of a rule.
 pub(crate) fn of_rule(
     verdict: &RuleVerdict,
-    captured: Option<&CaptureStatus>,
+    captures: &[CaptureStatus],
     holes: &[Hole],
     state: &RuleState,
 ) -> [Shown; 3] {
     [
         ready(verdict),
-        complete(verdict.collection.as_deref(), captured, holes),
+        complete(&verdict.captured, captures, holes),
         delivering(verdict, state),
     ]
 }
@@ -103,7 +100,7 @@ pub(crate) fn of_rule(
 pub(crate) fn recording(verdict: &RecordVerdict) -> Shown {
     if !verdict.problems.is_empty() {
         let mut message = verdict.problems.join("; ");
-        if let Some(generation) = verdict.in_force {
+        if let Some(generation) = verdict.in_force.filter(|one| *one != verdict.generation) {
             message += &format!(" (generation {generation} stays in force)");
         }
         return Shown::no("Ready", "Invalid", message);
@@ -121,7 +118,7 @@ pub(crate) fn recording(verdict: &RecordVerdict) -> Shown {
 fn ready(verdict: &RuleVerdict) -> Shown {
     if !verdict.problems.is_empty() {
         let mut message = verdict.problems.join("; ");
-        if let Some(generation) = verdict.in_force {
+        if let Some(generation) = verdict.in_force.filter(|one| *one != verdict.generation) {
             message += &format!(" (generation {generation} stays in force)");
         }
         return Shown::no("Ready", "Invalid", message);
@@ -143,12 +140,29 @@ fn ready(verdict: &RuleVerdict) -> Shown {
     }
 }
 
-/// Whether every change of a collection is known.
-pub(crate) fn complete(collection: Option<&str>, captured: Option<&CaptureStatus>, holes: &[Hole]) -> Shown {
-    const KIND: &str = "CaptureComplete";
-    let (Some(collection), Some(captured)) = (collection, captured) else {
-        return Shown::no(KIND, "NotCaptured", "nothing is captured yet".into());
-    };
+/// Whether every change of some collections is known.
+pub(crate) fn complete(collections: &[String], captures: &[CaptureStatus], holes: &[Hole]) -> Shown {
+    let all = collections.iter().map(|one| {
+        let captured = captures.iter().find(|status| status.name.to_string() == *one);
+        let mut shown = captured.map_or_else(not_captured, |captured| complete_one(one, captured, holes));
+        if collections.len() > 1 && !shown.holds {
+            shown.message = format!("{one}: {}", shown.message);
+        }
+        shown
+    });
+    let worst = all.reduce(|worst, one| if worst.holds { one } else { worst });
+    worst.unwrap_or_else(not_captured)
+}
+
+/// The condition that says so.
+const COMPLETE: &str = "CaptureComplete";
+
+fn not_captured() -> Shown {
+    Shown::no(COMPLETE, "NotCaptured", "nothing is captured yet".into())
+}
+
+fn complete_one(collection: &str, captured: &CaptureStatus, holes: &[Hole]) -> Shown {
+    const KIND: &str = COMPLETE;
     match &captured.phase {
         Phase::NotServed(what) => return Shown::no(KIND, "KindNotServed", what.clone()),
         Phase::Listing => return Shown::no(KIND, "Listing", "the objects are being listed".into()),

@@ -9,6 +9,8 @@ use skopos_schema::Structural;
 #[derive(Debug)]
 pub(crate) struct Defined {
     pub(crate) names: KindNames,
+    /// Whether its objects are in namespaces.
+    pub(crate) namespaced: bool,
     pub(crate) schema: Option<Structural>,
 }
 
@@ -26,6 +28,7 @@ pub(crate) fn find(
         let spec = definition.get(&["spec"])?;
         let names = names(&spec);
         names.is_meant_by(group, kind).then(|| Defined {
+            namespaced: spec["scope"] != "Cluster",
             schema: schema_of(&spec, version),
             names,
         })

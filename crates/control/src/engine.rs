@@ -4,7 +4,7 @@ use std::{ffi::OsString, io, path::PathBuf, sync::Arc, time::Duration};
 
 use skopos_client::{Client, Discovery};
 use skopos_controller::{LeaderConfigError, Manager, ManagerConfig};
-use skopos_informer::Informer;
+use skopos_informer::{Informer, Wanted};
 use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, Retention};
 use skopos_react::Reactor;
 use skopos_remote::{BlocksError, JournalUrl, Remote};
@@ -31,6 +31,8 @@ pub struct EngineConfig {
     pub files: Vec<PathBuf>,
     /// Whether rules, sinks and records of the cluster count (default: yes).
     pub from_cluster: bool,
+    /// Only these namespaces are looked at: for rules, sinks and records, and for what those watch (default: all).
+    pub namespaces: Vec<String>,
     /// What sinks of the cluster may do on this machine (default: nothing).
     pub allowed: Allowed,
     /// The `PATH` that commands inherit.
@@ -61,6 +63,7 @@ impl EngineConfig {
             server: None,
             files: Vec::new(),
             from_cluster: true,
+            namespaces: Vec::new(),
             allowed: Allowed::default(),
             search_path: None,
             env: |_| None,
@@ -103,6 +106,14 @@ pub enum EngineError {
     /// The thread that opens files failed.
     #[error("open the data directory")]
     Thread(#[source] tokio::task::JoinError),
+    /// What is kept was captured in other namespaces, and cannot be gone on with.
+    #[error("what is kept has changes of {kept} namespaces: to watch {wanted} needs a place of its own")]
+    OtherNamespaces {
+        /// `all` or `some`.
+        kept: &'static str,
+        /// The other.
+        wanted: &'static str,
+    },
     /// The controllers of our own kinds do not start.
     #[error("start the controllers of our own kinds")]
     Manager(#[source] LeaderConfigError),
@@ -144,6 +155,11 @@ impl Engine {
             reactor,
             remote,
         } = Kept::open(&config).await?;
+        check_namespaces(&journal, &config.namespaces)?;
+        let client = &match config.namespaces.first() {
+            Some(first) => client.clone().known_by(first),
+            None => client.clone(),
+        };
         let mut files = Files::new(config.files.clone());
         if !config.files.is_empty() {
             files
@@ -254,6 +270,7 @@ impl Engine {
             retention: self.config.retention.clone(),
             look_every: self.config.look_every,
             review_every: self.config.review_every,
+            namespaces: self.config.namespaces.clone(),
         });
         let manager = match status::manager(&self.client, &self.about()) {
             Ok(manager) => manager,
@@ -262,7 +279,7 @@ impl Engine {
                 return;
             }
         };
-        let caches = Caches::new(&manager, self.config.from_cluster);
+        let caches = Caches::new(&manager, self.config.from_cluster, &self.config.namespaces);
         let running = stop.clone();
         tasks.spawn(async move {
             if let Err(error) = manager.run(running).await {
@@ -318,6 +335,7 @@ impl Engine {
             capture: self.capture.clone(),
             reactor: self.reactor.clone(),
             every: self.config.status_every,
+            namespaces: self.config.namespaces.clone(),
         }
     }
 }
@@ -325,23 +343,30 @@ impl Engine {
 /// Our own kinds and the definitions, as the server has them.
 struct Caches {
     rules: Option<[Informer; 3]>,
-    definitions: Informer,
+    /// None where only namespaces are looked at: definitions are in none.
+    definitions: Option<Informer>,
 }
 
 impl Caches {
-    fn new(manager: &Manager, from_cluster: bool) -> Self {
-        let informer = |name: &str| manager.informers().informer(name);
+    fn new(manager: &Manager, from_cluster: bool, namespaces: &[String]) -> Self {
+        let ours = |name: &str| manager.informers().informer(wanted(name, namespaces));
+        let definitions = "customresourcedefinitions.apiextensions.k8s.io";
         Self {
             rules: from_cluster
-                .then(|| ["rules.skopos.dev", "sinks.skopos.dev", "records.skopos.dev"].map(informer)),
-            definitions: informer("customresourcedefinitions.apiextensions.k8s.io"),
+                .then(|| ["rules.skopos.dev", "sinks.skopos.dev", "records.skopos.dev"].map(ours)),
+            definitions: namespaces
+                .is_empty()
+                .then(|| manager.informers().informer(definitions)),
         }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Informer> {
+        self.rules.iter().flatten().chain(&self.definitions)
     }
 
     /// Waits until everything that is served is known.
     async fn ready(&self, stop: &CancellationToken) {
-        let all = self.rules.iter().flatten().chain([&self.definitions]);
-        for informer in all {
+        for informer in self.all() {
             loop {
                 let report = informer.report();
                 if report.synced || report.not_served.is_some() || stop.is_cancelled() {
@@ -353,8 +378,7 @@ impl Caches {
     }
 
     fn subscriptions(&self) -> Vec<skopos_informer::Subscription> {
-        let all = self.rules.iter().flatten().chain([&self.definitions]);
-        all.map(Informer::subscribe).collect()
+        self.all().map(Informer::subscribe).collect()
     }
 
     fn kinds(&self) -> Kinds {
@@ -370,7 +394,8 @@ impl Caches {
     }
 
     fn definitions(&self) -> Vec<skopos_object::Object> {
-        self.definitions.store().list()
+        let definitions = self.definitions.as_ref();
+        definitions.map(|one| one.store().list()).unwrap_or_default()
     }
 }
 
@@ -397,6 +422,32 @@ async fn changed(subscriptions: &mut [skopos_informer::Subscription]) {
 }
 
 /// A configuration of the manager for our own kinds.
-pub(crate) fn manager_config() -> ManagerConfig {
-    ManagerConfig::new("skopos.dev/control")
+pub(crate) fn manager_config(namespaces: &[String]) -> ManagerConfig {
+    let mut config = ManagerConfig::new("skopos.dev/control");
+    // Who may read only namespaces learns of new kinds by asking.
+    config.informers.definitions = namespaces.is_empty();
+    config
+}
+
+/// Our own objects, in the namespaces that are looked at.
+pub(crate) fn wanted(name: &str, namespaces: &[String]) -> Wanted {
+    Wanted {
+        namespaces: namespaces.to_vec(),
+        ..name.into()
+    }
+}
+
+/// Each namespace is a collection of its own, with its own position: what was captured in all of them at once cannot be
+/// gone on with in some, nor the other way round.
+fn check_namespaces(journal: &Journal, namespaces: &[String]) -> Result<(), EngineError> {
+    let is_of_some = !namespaces.is_empty();
+    let known = journal.collections();
+    if known.iter().all(|one| one.is_of_namespace() == is_of_some) {
+        return Ok(());
+    }
+    let (kept, wanted) = match is_of_some {
+        true => ("all", "some"),
+        false => ("some", "all"),
+    };
+    Err(EngineError::OtherNamespaces { kept, wanted })
 }

@@ -1,6 +1,7 @@
 //! From what was asked for to what is in force. What is wrong is set aside with the reason, and the rest goes on.
 
 mod records;
+mod scope;
 mod sinks;
 
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
@@ -42,6 +43,8 @@ pub(crate) struct Surroundings {
     pub(crate) look_every: Duration,
     /// How often the rights of service accounts are looked at.
     pub(crate) review_every: Duration,
+    /// The namespaces that are looked at; all if there are none.
+    pub(crate) namespaces: Vec<String>,
 }
 
 /// Makes plans, and remembers what was good.
@@ -77,6 +80,7 @@ pub(crate) struct Planned {
 struct Found {
     names: KindNames,
     version: Option<String>,
+    namespaced: bool,
     schema: Option<Structural>,
 }
 
@@ -143,13 +147,20 @@ impl Planner {
                 self.compile(name, given, spec, found.as_ref().ok(), &mut verdict);
                 match found {
                     Ok(found) => {
-                        let collection = CollectionName::new(found.names.group, found.names.plural);
+                        let collection =
+                            CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
                         verdict.collection = Some(collection.to_string());
-                        // A rule that was never right asks for nothing.
-                        if let Some(good) = self.rules.get(name) {
-                            ask(&mut planned.asked, collection)
-                                .selection
-                                .add(seen_by(&good.compiled));
+                        let good = self.rules.get(name);
+                        let part =
+                            good.map_or_else(SelectionPart::everything, |good| seen_by(&good.compiled));
+                        let scoped = self.scoped(&found, &collection, &part);
+                        verdict.problems.extend(scoped.problem);
+                        for (collection, part) in scoped.parts {
+                            verdict.captured.push(collection.to_string());
+                            // A rule that was never right asks for nothing.
+                            if good.is_some() {
+                                ask(&mut planned.asked, collection).selection.add(part);
+                            }
                         }
                     }
                     Err(reason) => {
@@ -243,7 +254,8 @@ impl Planner {
             account,
             group: collection.group,
             plural: collection.resource,
-            namespaces: good.compiled.namespaces().unwrap_or_default().to_vec(),
+            namespaces: self.looked_at(good.compiled.namespaces().unwrap_or_default()),
+            is_local: !self.around.namespaces.is_empty(),
         };
         self.reviews.check(name, reading, client).await
     }
@@ -254,6 +266,7 @@ impl Planner {
             return Ok(Found {
                 names: defined.names,
                 version: None,
+                namespaced: defined.namespaced,
                 schema: defined.schema,
             });
         }
@@ -269,6 +282,7 @@ impl Planner {
                 short_names: Vec::new(),
             },
             version: Some(found.kind.version),
+            namespaced: found.namespaced,
             schema: None,
         })
     }

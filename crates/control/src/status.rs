@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use skopos_client::Client;
 use skopos_controller::{Action, Context, Controller, Failure, LeaderConfigError, Manager, StatusEdit};
-use skopos_journal::{Capture, CaptureStatus, Journal, Log as _};
+use skopos_journal::{Capture, Journal, Log as _};
 use skopos_object::Object;
 use skopos_react::Reactor;
 use tokio::sync::watch;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::{
     Verdicts,
     conditions::{self, Shown},
-    engine::manager_config,
+    engine::{manager_config, wanted},
 };
 
 /// Where the status comes from.
@@ -23,14 +23,16 @@ pub(crate) struct About {
     pub(crate) capture: Capture,
     pub(crate) reactor: Reactor,
     pub(crate) every: Duration,
+    /// The namespaces whose objects are looked at; all if there are none.
+    pub(crate) namespaces: Vec<String>,
 }
 
 /// The controllers that write the status of our kinds.
 pub(crate) fn manager(client: &Client, about: &About) -> Result<Manager, LeaderConfigError> {
-    let mut manager = Manager::new(client, manager_config())?;
+    let mut manager = Manager::new(client, manager_config(&about.namespaces))?;
     let writer = about.clone();
     manager.add(
-        Controller::for_("rules.skopos.dev")
+        Controller::for_(wanted("rules.skopos.dev", &about.namespaces))
             .named("rules")
             .reconcile(move |rule, context| {
                 let about = writer.clone();
@@ -39,7 +41,7 @@ pub(crate) fn manager(client: &Client, about: &About) -> Result<Manager, LeaderC
     );
     let writer = about.clone();
     manager.add(
-        Controller::for_("sinks.skopos.dev")
+        Controller::for_(wanted("sinks.skopos.dev", &about.namespaces))
             .named("sinks")
             .reconcile(move |sink, context| {
                 let about = writer.clone();
@@ -48,7 +50,7 @@ pub(crate) fn manager(client: &Client, about: &About) -> Result<Manager, LeaderC
     );
     let writer = about.clone();
     manager.add(
-        Controller::for_("records.skopos.dev")
+        Controller::for_(wanted("records.skopos.dev", &about.namespaces))
             .named("records")
             .reconcile(move |record, context| {
                 let about = writer.clone();
@@ -71,8 +73,8 @@ impl About {
         };
         let status = self.reactor.status();
         let state = status.rules.get(&name).cloned().unwrap_or_default();
-        let captured = self.captured(verdict.collection.as_deref());
-        let conditions = conditions::of_rule(verdict, captured.as_ref(), &self.journal.holes(), &state);
+        let (captures, holes) = (self.capture.status(), self.journal.holes());
+        let conditions = conditions::of_rule(verdict, &captures, &holes, &state);
         let sum = |part: fn(&skopos_react::RouteState) -> u64| state.routes.values().map(part).sum::<u64>();
         let (delivered, pending, dead) = (sum(|r| r.delivered), sum(|r| r.pending), sum(|r| r.dead));
         context
@@ -145,14 +147,11 @@ impl About {
         else {
             return Ok(Action::RequeueAfter(Duration::from_millis(50)));
         };
-        let holes = self.journal.holes();
-        let captured = verdict.collections.iter().map(|one| {
-            let status = self.captured(Some(one));
-            conditions::complete(Some(one), status.as_ref(), &holes)
-        });
-        let worst = captured.reduce(|worst, one| if worst.holds { one } else { worst });
+        let (captures, holes) = (self.capture.status(), self.journal.holes());
         let mut conditions = vec![conditions::recording(verdict)];
-        conditions.extend(worst);
+        if !verdict.collections.is_empty() {
+            conditions.push(conditions::complete(&verdict.collections, &captures, &holes));
+        }
         let n_changes: u64 = verdict
             .collections
             .iter()
@@ -172,12 +171,6 @@ impl About {
             })
             .await?;
         Ok(Action::RequeueAfter(self.every))
-    }
-
-    fn captured(&self, collection: Option<&str>) -> Option<CaptureStatus> {
-        let collection = collection?;
-        let mut all = self.capture.status().into_iter();
-        all.find(|status| status.name.to_string() == collection)
     }
 }
 

@@ -83,6 +83,8 @@ pub struct RuleVerdict {
     pub forbidden: Option<Forbidden>,
     /// What it watches, as `plural.group`; nothing while nothing is served by that name.
     pub collection: Option<String>,
+    /// What is captured for it: that, or each namespace of it that is looked at.
+    pub captured: Vec<String>,
     /// Why nothing is watched.
     pub not_served: Option<String>,
     /// The rule that is in force.

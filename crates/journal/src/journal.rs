@@ -152,6 +152,13 @@ pub struct Captured {
     pub known_until: Option<Timestamp>,
 }
 
+impl Captured {
+    /// Whether it is one namespace of its kind, and not all of them.
+    pub fn is_of_namespace(&self) -> bool {
+        self.name.contains(" in ")
+    }
+}
+
 impl Journal {
     /// Opens a journal, or begins one. Reads what it must, which blocks.
     pub fn open(config: JournalConfig) -> Result<Self, OpenError> {

@@ -31,6 +31,9 @@ pub(crate) struct Manifests {
     /// Namespace that Skopos runs in
     #[arg(short, long, value_name = "NAME", default_value = "skopos-system")]
     namespace: String,
+    /// Namespace that Skopos looks at; may be given several times, and then there are only Roles, no ClusterRole
+    #[arg(long = "watch-namespace", value_name = "NAME")]
+    watch: Vec<String>,
     /// Name of the service account, the roles and the workload
     #[arg(long, value_name = "NAME", default_value = "skopos")]
     name: String,
@@ -53,10 +56,11 @@ enum Format {
 
 impl Manifests {
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        let files = self.source.read().await?;
+        let files = self.source.read(&self.watch).await?;
         let who = Who {
             name: self.name,
             namespace: self.namespace,
+            watch: self.watch,
         };
         let rights = rbac::manifests(&files, &who);
         for warning in &rights.warnings {

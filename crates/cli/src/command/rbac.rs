@@ -19,6 +19,7 @@ use crate::terminal;
 Examples:
   skopos rbac -f rules | kubectl apply -f -
   skopos rbac -f rules crds -n skopos-system --name skopos
+  skopos rbac -f rules crds --watch-namespace shop
 
 {EXIT_CODES}"))]
 pub(crate) struct Rbac {
@@ -27,6 +28,9 @@ pub(crate) struct Rbac {
     /// Namespace that Skopos runs in
     #[arg(short, long, value_name = "NAME", default_value = "skopos-system")]
     namespace: String,
+    /// Namespace that Skopos looks at; may be given several times, and then there are only Roles, no ClusterRole
+    #[arg(long = "watch-namespace", value_name = "NAME")]
+    watch: Vec<String>,
     /// Name of the service account and of the roles
     #[arg(long, value_name = "NAME", default_value = "skopos")]
     name: String,
@@ -43,10 +47,11 @@ enum Format {
 
 impl Rbac {
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        let files = self.source.read().await?;
+        let files = self.source.read(&self.watch).await?;
         let who = Who {
             name: self.name,
             namespace: self.namespace,
+            watch: self.watch,
         };
         let made = manifests(&files, &who);
         for warning in &made.warnings {

@@ -25,6 +25,7 @@ Examples:
   skopos run
   skopos run -f rules/ --no-cluster-rules --no-install
   skopos run --leader-elect --data-dir /var/lib/skopos
+  skopos run --watch-namespace shop --watch-namespace ops --no-install
   SKOPOS_JOURNAL=postgres://skopos:secret@db/audit skopos run --leader-elect
 
 {EXIT_CODES}"))]
@@ -45,6 +46,9 @@ pub(crate) struct Run {
     /// Leave alone the rules, sinks and records of the cluster: only those of files count
     #[arg(long, requires = "files")]
     no_cluster_rules: bool,
+    /// Look at this namespace only: for rules, sinks and records, and for what they watch; may be given several times
+    #[arg(long = "watch-namespace", value_name = "NAME")]
+    namespaces: Vec<String>,
     /// Do not install the definitions of our kinds (`skopos crd` prints them)
     #[arg(long)]
     no_install: bool,
@@ -113,6 +117,7 @@ impl Run {
             files: self.files.clone(),
             install: !self.no_install,
             from_cluster: !self.no_cluster_rules,
+            namespaces: self.namespaces.clone(),
             allow_exec: self.allow_exec,
             allow_file: self.allow_file,
             search_path: std::env::var_os("PATH"),

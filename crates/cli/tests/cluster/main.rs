@@ -76,8 +76,8 @@ fn account(namespace: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
 }
 
-/// Prints the manifests for the rules in `rules.yaml`, and applies them.
-async fn install(world: &World) -> Vec<Value> {
+/// Prints the manifests for the rules in `rules.yaml`, with what the arguments add, and applies them.
+async fn install(world: &World, more: &[&str]) -> Vec<Value> {
     let system = world.system.as_str();
     let args = [
         "manifests",
@@ -87,7 +87,7 @@ async fn install(world: &World) -> Vec<Value> {
         "--image",
         "skopos:test",
     ];
-    let args = [&args[..], &["-n", system, "--name", system, "-o", "json"]].concat();
+    let args = [&args[..], &["-n", system, "--name", system, "-o", "json"], more].concat();
     let printed: Value = serde_json::from_str(&world.skopos(&args)).unwrap();
     world.apply("manifests.json", &printed.to_string()).await;
     printed["items"].as_array().unwrap().clone()
@@ -97,9 +97,64 @@ async fn install(world: &World) -> Vec<Value> {
 async fn the_rights_of_the_manifests_are_enough() {
     let _alone = ALONE.lock().await;
     let world = World::new("rights").await;
-    std::fs::write(world.dir.path().join("rules.yaml"), rules(&world)).unwrap();
-    let installed = install(&world).await;
+    let installed = check_rights(&world, &[]).await;
     check_pods(&world, &installed).await;
+    world.clean_up().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rights_of_one_namespace_are_enough_to_watch_it() {
+    let _alone = ALONE.lock().await;
+    let world = World::new("namespace").await;
+    let watch = ["--watch-namespace", &world.ops];
+    let installed = check_rights(&world, &watch).await;
+    let kinds: Vec<&str> = installed
+        .iter()
+        .map(|one| one["kind"].as_str().unwrap())
+        .collect();
+    assert!(
+        !kinds.contains(&"ClusterRole") && !kinds.contains(&"ClusterRoleBinding"),
+        "{kinds:?}"
+    );
+    let pod = serde_json::to_string(&installed).unwrap();
+    assert!(pod.contains(&format!("--watch-namespace={}", world.ops)), "{pod}");
+    let record = world.ours("Record", "keep", |_| true).await;
+    let captured = format!("configmaps in {}", world.ops);
+    assert_eq!(condition(&record, "Ready")["message"], captured);
+
+    // What is in no namespace is not looked at.
+    let mut running = world.start(&world.kubeconfig, &watch);
+    let ops = &world.ops;
+    let spaces = format!(
+        "{{apiVersion: skopos.dev/v1alpha1, kind: Rule, metadata: {{name: spaces, namespace: {ops}}}, \
+          spec: {{watch: {{kind: Namespace}}, do: [{{sink: out}}]}}}}"
+    );
+    world.apply("spaces.yaml", &spaces).await;
+    let rule = world
+        .ours("Rule", "spaces", |rule| {
+            condition(rule, "Ready")["reason"] == "Invalid"
+        })
+        .await;
+    let message = condition(&rule, "Ready")["message"].as_str().unwrap();
+    assert!(message.contains("namespaces are in no namespace"), "{message}");
+    running.signal("TERM");
+    assert_eq!(running.wait(), 0);
+
+    // What was captured in one namespace is not gone on with in all.
+    let mut other = world.start(&world.kubeconfig, &[]);
+    assert_eq!(other.wait(), 4);
+    let said = other.errors.rest().join("\n");
+    assert!(
+        said.contains("has changes of some namespaces") && said.contains("--data-dir"),
+        "{said}"
+    );
+    world.clean_up().await;
+}
+
+/// Runs with the rights of the manifests, and sees that everything works and nothing is refused. Returns the manifests.
+async fn check_rights(world: &World, watch: &[&str]) -> Vec<Value> {
+    std::fs::write(world.dir.path().join("rules.yaml"), rules(world)).unwrap();
+    let installed = install(world, watch).await;
     world.put(&account(&world.ops, "writer")).await;
     world
         .put(
@@ -114,9 +169,9 @@ async fn the_rights_of_the_manifests_are_enough() {
     };
 
     let leading = ["--leader-elect", "--leader-identity", "one", "--leader-namespace"];
-    let mut running = world.start(&kubeconfig, &[&leading[..], &[&world.system]].concat());
+    let mut running = world.start(&kubeconfig, &[&leading[..], &[&world.system], watch].concat());
     running.lines.find("skopos is watching");
-    world.apply("rules.yaml", &rules(&world)).await;
+    world.apply("rules.yaml", &rules(world)).await;
     for rule in ["copies", "tells"] {
         world
             .ours("Rule", rule, |rule| all_hold(rule, &["Ready", "CaptureComplete"]))
@@ -149,8 +204,9 @@ async fn the_rights_of_the_manifests_are_enough() {
     );
     running.signal("TERM");
     assert_eq!(running.wait(), 0);
-    let of_cluster = world.skopos(&["rbac", "-n", &world.system]);
-    let of_files = world.skopos(&["rbac", "-n", &world.system, "-f", "rules.yaml", "widgets.yaml"]);
+    let rbac = [&["rbac", "-n", &world.system], watch].concat();
+    let of_cluster = world.skopos(&rbac);
+    let of_files = world.skopos(&[&rbac[..], &["-f", "rules.yaml", "widgets.yaml"]].concat());
     assert_eq!(of_cluster, of_files);
     if world.is_real {
         assert_eq!(world.n_refused().await, n_refused, "{:?}", running.errors.rest());
@@ -163,7 +219,7 @@ async fn the_rights_of_the_manifests_are_enough() {
         connect(&sources).await.unwrap().call(&call).await.unwrap_err();
         assert_eq!(world.n_refused().await, n_refused + 1.0);
     }
-    world.clean_up().await;
+    installed
 }
 
 /// The server accepts the pods that the manifests lead to, in a namespace that allows no privileges.

@@ -78,14 +78,18 @@ impl Planner {
                 ));
                 continue;
             }
-            let limits = planned.retention.collections.entry(name.to_string());
-            limits
-                .and_modify(|others| *others = others.longest(good.limits))
-                .or_insert(good.limits);
-            verdict.collections.push(name.to_string());
-            let asked = ask(&mut planned.asked, name);
-            asked.selection.add(watched.part.clone());
-            asked.redact.extend(good.redact.iter().cloned());
+            let scoped = self.scoped(&found, &name, &watched.part);
+            verdict.problems.extend(scoped.problem);
+            for (name, part) in scoped.parts {
+                let limits = planned.retention.collections.entry(name.to_string());
+                limits
+                    .and_modify(|others| *others = others.longest(good.limits))
+                    .or_insert(good.limits);
+                verdict.collections.push(name.to_string());
+                let asked = ask(&mut planned.asked, name);
+                asked.selection.add(part);
+                asked.redact.extend(good.redact.iter().cloned());
+            }
         }
         verdict.collections.sort();
         verdict.collections.dedup();

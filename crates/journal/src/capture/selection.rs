@@ -78,6 +78,14 @@ impl Selection {
 }
 
 impl SelectionPart {
+    /// All of them.
+    pub fn everything() -> Self {
+        Self {
+            namespaces: Vec::new(),
+            labels: LabelSelector::everything(),
+        }
+    }
+
     fn takes(&self, object: &Object) -> bool {
         let is_in = || {
             let key = object.key();
