@@ -11,6 +11,7 @@ mod record;
 mod rule;
 mod rule_test;
 mod sink;
+mod size;
 mod status;
 mod time;
 
@@ -26,6 +27,7 @@ pub use crate::{
         KubernetesVerb, Nats, OrderBy, Postgres, Rabbitmq, SecretKey, Sink, SinkSpec, SinkStatus, Stdout,
         Tls, ValueSource, Webhook,
     },
+    size::{BadSize, Size},
     status::{Condition, ConditionStatus},
     time::{BadSpan, Span},
 };

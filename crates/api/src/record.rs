@@ -4,7 +4,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Condition, Scope, Span};
+use crate::{Condition, Scope, Size, Span};
 
 /// Keeps the history of kinds, whether or not a rule asks for them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, CustomResource)]
@@ -54,6 +54,9 @@ pub struct Keep {
     /// So many changes per kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<u64>,
+    /// So many bytes of changes per kind, as they stand on disk, such as `5Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
 }
 
 /// How a [`Record`] is doing.

@@ -3,7 +3,6 @@
 mod admin_client;
 mod applier;
 mod argv;
-mod byte_size;
 mod change_view;
 mod cli;
 mod command;

@@ -264,7 +264,7 @@ impl Writer {
             let location = Location::new(segment.id, offset, body_len);
             match placed.what {
                 Effect::Change(meta) => {
-                    places.note(&meta, offset);
+                    places.note(&meta, offset, body_len);
                     state.apply_entry(&meta, location);
                 }
                 Effect::Carried(meta) => state.apply_carried(&meta, location),

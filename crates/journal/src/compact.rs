@@ -29,8 +29,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     buffer: Vec<u8>,
-    /// The changes, and where in the buffer.
-    entries: Vec<(Meta, usize)>,
+    /// The changes, where in the buffer, and how long.
+    entries: Vec<(Meta, usize, usize)>,
     /// The last position of each collection, with its record.
     positions: BTreeMap<u32, Vec<u8>>,
     n_gone: usize,
@@ -69,11 +69,11 @@ impl Rest {
         match kind {
             RecordKind::Entry => {
                 let meta = Meta::read(&mut In(body))?;
-                if dropping.takes(&meta) {
+                if dropping.takes(&meta, body.len()) {
                     self.drop_entry(&meta, is_oldest);
                 } else {
                     let start = self.push(RecordKind::Entry, body);
-                    self.entries.push((meta, start));
+                    self.entries.push((meta, start, body.len()));
                 }
             }
             // The states of objects that exist were copied before; what is left says that one is gone.
@@ -114,10 +114,10 @@ pub(crate) fn rest(segment: &Segment, dropping: &mut Dropping, is_oldest: bool) 
 /// Puts what stays in the place of a segment.
 pub(crate) fn replace(shared: &Shared, segment: &Segment, rest: &Rest) -> io::Result<()> {
     let disk = &*shared.disk;
-    let first = rest.entries.first().map_or(segment.first, |(meta, _)| meta.seq);
+    let first = rest.entries.first().map_or(segment.first, |(meta, ..)| meta.seq);
     let mut places = Places::new(first);
-    for (meta, start) in &rest.entries {
-        places.note(meta, (FILE_HEADER + start) as u64);
+    for (meta, start, body_len) in &rest.entries {
+        places.note(meta, (FILE_HEADER + start) as u64, *body_len);
     }
     // Up to its old end it was looked at, whatever is left.
     places.last = segment.last();

@@ -262,7 +262,7 @@ impl Read {
     fn take_in(self, segment: SegmentId, places: &mut Places, state: Option<&mut State>) {
         let location = Location::new(segment, self.offset, self.body_len);
         if let What::Entry(meta) = &self.what {
-            places.note(meta, self.offset);
+            places.note(meta, self.offset, self.body_len);
         }
         let Some(state) = state else {
             return;

@@ -15,7 +15,7 @@ use crate::{
     checkpoint::{checkpoint_name, parse_checkpoint_name},
     journal::Shared,
     record::{Bodies, Meta, RECORD_HEADER},
-    segment::{Segment, SegmentId},
+    segment::{Count, Segment, SegmentId},
     sidecar::sidecar_name,
     state::{Known, State},
 };
@@ -41,6 +41,8 @@ pub struct Limits {
     pub max_age: Option<Duration>,
     /// So many changes.
     pub max_changes: Option<u64>,
+    /// So many bytes of changes, as they stand in the log.
+    pub max_bytes: Option<u64>,
 }
 
 impl Limits {
@@ -50,6 +52,7 @@ impl Limits {
         Self {
             max_age: self.max_age.zip(other.max_age).map(|(a, b)| a.max(b)),
             max_changes: self.max_changes.zip(other.max_changes).map(|(a, b)| a.max(b)),
+            max_bytes: self.max_bytes.zip(other.max_bytes).map(|(a, b)| a.max(b)),
         }
     }
 }
@@ -75,37 +78,77 @@ pub(crate) struct Candidate {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dropping {
     everything: bool,
-    /// By collection: those before a time, and so many of the first.
-    old: BTreeMap<u32, (Timestamp, u64)>,
+    old: BTreeMap<u32, Old>,
+}
+
+/// Which changes of a collection go: those before a time, so many of the first, and of the first those with so many bytes.
+#[derive(Clone, Copy, Debug)]
+struct Old {
+    before: Timestamp,
+    n_first: u64,
+    first_bytes: u64,
+}
+
+impl Old {
+    fn new(
+        state: &State,
+        limits: Limits,
+        segment: &Segment,
+        collection: u32,
+        count: &Count,
+        now: Timestamp,
+    ) -> Self {
+        let age = limits.max_age.and_then(|age| now.checked_sub(age).ok());
+        let (mut n_later, mut later_bytes) = (0, 0);
+        if limits.max_changes.is_some() || limits.max_bytes.is_some() {
+            for later in later(state, segment, collection) {
+                n_later += later.n;
+                later_bytes += later.bytes;
+            }
+        }
+        let beyond = |max: Option<u64>, later: u64, here: u64| {
+            max.map_or(0, |max| (later + here).saturating_sub(max).min(here))
+        };
+        Self {
+            before: age.unwrap_or(Timestamp::MIN),
+            n_first: beyond(limits.max_changes, n_later, count.n),
+            first_bytes: beyond(limits.max_bytes, later_bytes, count.bytes),
+        }
+    }
+
+    /// How many bytes go, about.
+    fn bytes(&self, count: &Count) -> u64 {
+        if count.newest < self.before {
+            return count.bytes;
+        }
+        let of_first = count.bytes * self.n_first / count.n.max(1);
+        of_first.max(self.first_bytes)
+    }
 }
 
 impl Dropping {
-    /// Whether a change goes. To be asked once for each, in order.
-    pub(crate) fn takes(&mut self, meta: &Meta) -> bool {
-        let Some((before, n_first)) = self.old.get_mut(&meta.collection) else {
+    /// Whether a change with a body so long goes. To be asked once for each, in order.
+    pub(crate) fn takes(&mut self, meta: &Meta, body_len: usize) -> bool {
+        let Some(old) = self.old.get_mut(&meta.collection) else {
             return self.everything;
         };
-        let is_first = *n_first > 0;
-        *n_first = n_first.saturating_sub(1);
-        self.everything || is_first || meta.at < *before
+        let is_first = old.n_first > 0 || old.first_bytes > 0;
+        old.n_first = old.n_first.saturating_sub(1);
+        old.first_bytes = old.first_bytes.saturating_sub((RECORD_HEADER + body_len) as u64);
+        self.everything || is_first || meta.at < old.before
     }
 
-    /// What goes by the limits, and how many changes that is at least.
+    /// What goes by the limits, and how many bytes that is, about.
     fn by_limits(state: &State, retention: &Retention, segment: &Segment, now: Timestamp) -> (Self, u64) {
         let mut dropping = Self::default();
-        let mut n_dropped = 0;
+        let mut dropped_bytes = 0;
         for (collection, count) in &segment.places().counts {
             let limits = retention.of(state, *collection);
-            let age = limits.max_age.and_then(|age| now.checked_sub(age).ok());
-            let before = age.unwrap_or(Timestamp::MIN);
-            let n_first = limits.max_changes.map_or(0, |max| {
-                let n_all = n_later(state, segment, *collection) + count.n;
-                n_all.saturating_sub(max).min(count.n)
-            });
-            n_dropped += if count.newest < before { count.n } else { n_first };
-            dropping.old.insert(*collection, (before, n_first));
+            let old = Old::new(state, limits, segment, *collection, count, now);
+            dropped_bytes += old.bytes(count);
+            dropping.old.insert(*collection, old);
         }
-        (dropping, n_dropped)
+        (dropping, dropped_bytes)
     }
 }
 
@@ -127,14 +170,17 @@ pub(crate) fn candidate(shared: &Shared, active: SegmentId, now: Timestamp) -> O
         is_oldest: Some(segment.id) == oldest,
     };
     for segment in complete() {
-        let (dropping, n_dropped) = Dropping::by_limits(&state, &retention, segment, now);
+        let (dropping, dropped_bytes) = Dropping::by_limits(&state, &retention, segment, now);
         let n_entries = segment.places().n_entries;
         let is_worth_it = match n_entries {
             // Without changes, only copies and what says that objects are gone.
             0 => Some(segment.id) == oldest || !segment.is_rewritten(),
-            _ => n_dropped > 0,
+            _ => dropped_bytes > 0,
         };
-        let kept = segment.len() * (n_entries - n_dropped) / n_entries.max(1);
+        let kept = match n_entries {
+            0 => 0,
+            _ => segment.len().saturating_sub(dropped_bytes),
+        };
         // Less than half must stay: otherwise more and more would be copied for less and less.
         if is_worth_it && (kept + live(segment)) * 2 <= segment.len() {
             return Some(found(segment, dropping));
@@ -169,12 +215,10 @@ fn held(shared: &Shared) -> Seq {
     holds.values().min().copied().unwrap_or(Seq(u64::MAX))
 }
 
-/// How many changes of a collection stand after a segment.
-fn n_later(state: &State, segment: &Segment, collection: u32) -> u64 {
+/// The changes of a collection that stand after a segment.
+fn later<'a>(state: &'a State, segment: &Segment, collection: u32) -> impl Iterator<Item = Count> + 'a {
     let later = state.segments.range(segment.id.next()..);
-    later
-        .filter_map(|(_, segment)| segment.places().counts.get(&collection).map(|count| count.n))
-        .sum()
+    later.filter_map(move |(_, segment)| segment.places().counts.get(&collection).copied())
 }
 
 /// Some of the changes in a segment whose objects still exist as they left them; none when all were copied.

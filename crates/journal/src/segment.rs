@@ -15,7 +15,7 @@ use skopos_object::ObjectKey;
 
 use crate::{
     Seq,
-    record::{FILE_HEADER, Meta},
+    record::{FILE_HEADER, Meta, RECORD_HEADER},
     scan::Scan,
 };
 
@@ -82,6 +82,7 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) n: u64,
+    pub(crate) bytes: u64,
     pub(crate) newest: Timestamp,
 }
 
@@ -176,8 +177,8 @@ impl Places {
         }
     }
 
-    /// Notes an entry that stands at `offset`.
-    pub(crate) fn note(&mut self, meta: &Meta, offset: u64) {
+    /// Notes an entry that stands at `offset`, with a body so long.
+    pub(crate) fn note(&mut self, meta: &Meta, offset: u64, body_len: usize) {
         // Segments are closed long before they are so long.
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
         if self.n_entries.is_multiple_of(SPARSE) {
@@ -191,9 +192,11 @@ impl Places {
         self.last = self.last.max(meta.seq);
         let count = self.counts.entry(meta.collection).or_insert(Count {
             n: 0,
+            bytes: 0,
             newest: meta.at,
         });
         count.n += 1;
+        count.bytes += (RECORD_HEADER + body_len) as u64;
         count.newest = count.newest.max(meta.at);
         self.keys.push((key_hash(meta.collection, &meta.key), offset));
     }

@@ -10,7 +10,7 @@ use crate::{
     segment::{Count, Place, Places, SegmentId},
 };
 
-const MAGIC: &[u8; 8] = b"SKOPJIX\n";
+const MAGIC: &[u8; 8] = b"SKOPJI2\n";
 const KEY: usize = 12;
 
 pub(crate) fn sidecar_name(id: SegmentId) -> String {
@@ -38,6 +38,7 @@ pub(crate) fn write(disk: &dyn Disk, id: SegmentId, segment_len: u64, places: &P
     for (collection, count) in &places.counts {
         out.number((*collection).into());
         out.number(count.n);
+        out.number(count.bytes);
         out.time(count.newest);
     }
     let sum = crc32c::crc32c(&buffer);
@@ -94,6 +95,7 @@ fn parse(content: &[u8], segment_len: u64) -> Result<Places, Malformed> {
         let collection = u32::try_from(input.number()?).map_err(|_| Malformed("index"))?;
         let count = Count {
             n: input.number()?,
+            bytes: input.number()?,
             newest: input.time()?,
         };
         places.counts.insert(collection, count);

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use skopos_api::Span;
+use skopos_api::{Size, Span};
 use skopos_app::{LeaderConfig, ReactionsConfig, ReactionsError, run_reactions};
 
-use crate::byte_size::ByteSize;
 use crate::connection::Connection;
 use crate::failure::{Code, EXIT_CODES, Failure, chain};
 use crate::journal_server::{self, JournalServer};
@@ -69,7 +68,7 @@ pub(crate) struct Run {
     leader_identity: Option<String>,
     /// Keep no more than so many bytes of changes, such as 20Gi: then the oldest go, whatever records say
     #[arg(long, value_name = "SIZE")]
-    journal_max_bytes: Option<ByteSize>,
+    journal_max_bytes: Option<Size>,
     /// Address at which other commands ask; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     admin: SocketAddr,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use skopos_api::Size;
 use skopos_app::{Credentials, ReactionsConfig};
 
-use crate::byte_size::ByteSize;
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::journal_server::JournalServer;
@@ -54,7 +54,7 @@ pub(crate) struct Up {
     allow_file: bool,
     /// Keep no more than so many bytes of changes, such as 20Gi: then the oldest go, whatever records say
     #[arg(long, value_name = "SIZE")]
-    journal_max_bytes: Option<ByteSize>,
+    journal_max_bytes: Option<Size>,
     /// Address at which /healthz, /readyz and /metrics are served, without access control
     #[arg(long, value_name = "ADDRESS")]
     endpoint: Option<SocketAddr>,

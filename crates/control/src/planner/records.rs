@@ -139,6 +139,7 @@ impl GoodRecord {
                 limits: Limits {
                     max_age: spec.keep.age.map(|span| span.0),
                     max_changes: spec.keep.changes,
+                    max_bytes: spec.keep.size.map(|size| size.0),
                 },
             }),
             false => Err(problems),

@@ -210,7 +210,7 @@ async fn old_changes_go_and_existing_objects_stay() {
     let objects = mirror(&journal).await;
     let limits = Limits {
         max_changes: Some(20),
-        max_age: None,
+        ..Limits::default()
     };
     journal.set_retention(Retention {
         default: limits,
@@ -248,7 +248,7 @@ async fn what_is_held_stays_whatever_its_age() {
     fill(&journal, 3, 40).await;
     let limits = Limits {
         max_age: Some(Duration::from_secs(10)),
-        max_changes: None,
+        ..Limits::default()
     };
     journal.set_retention(Retention {
         default: limits,
@@ -335,6 +335,24 @@ fn of_other(draft: Draft) -> Draft {
 
 #[tokio::test]
 async fn a_kind_that_is_kept_for_ever_does_not_keep_its_neighbours() {
+    check_neighbours(|_| Limits {
+        max_age: Some(Duration::from_secs(20)),
+        ..Limits::default()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_kind_keeps_no_more_bytes_than_it_may() {
+    check_neighbours(|bytes| Limits {
+        max_bytes: Some(bytes / 9),
+        ..Limits::default()
+    })
+    .await;
+}
+
+/// Two kinds, of which one has limits that keep a tenth of it; they may depend on how many bytes there are of it.
+async fn check_neighbours(limits: impl FnOnce(u64) -> Limits) {
     let disk = SimDisk::default();
     let journal = open(&disk);
     write(
@@ -380,12 +398,16 @@ async fn a_kind_that_is_kept_for_ever_does_not_keep_its_neighbours() {
         }
     }
     let (objects, full, head) = (mirror(&journal).await, journal.stats().disk_bytes, journal.head());
-    let limits = Limits {
-        max_age: Some(Duration::from_secs(20)),
-        max_changes: None,
+    let bytes = {
+        let state = journal.shared.read();
+        let counts = state.segments.values().filter_map(|segment| {
+            let places = segment.places();
+            places.counts.get(&0).map(|count| count.bytes)
+        });
+        counts.sum()
     };
     journal.set_retention(Retention {
-        collections: [("widgets.example.com".to_owned(), limits)].into(),
+        collections: [("widgets.example.com".to_owned(), limits(bytes))].into(),
         ..Retention::default()
     });
     for _ in 0..10 {
@@ -435,7 +457,7 @@ async fn a_crash_while_a_segment_is_written_anew_leaves_one_or_the_other() {
         let objects = mirror(&journal).await;
         let limits = Limits {
             max_changes: Some(10),
-            max_age: None,
+            ..Limits::default()
         };
         journal.set_retention(Retention {
             default: limits,
@@ -469,7 +491,7 @@ async fn more_objects_than_bytes_does_not_copy_for_ever() {
     journal.set_retention(Retention {
         default: Limits {
             max_changes: Some(1),
-            max_age: None,
+            ..Limits::default()
         },
         max_bytes: Some(1000),
         ..Retention::default()

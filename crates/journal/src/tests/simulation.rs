@@ -63,11 +63,12 @@ impl World {
     }
 }
 
-/// Every third run keeps only some changes, every third no more than some bytes.
+/// Every third run keeps only some changes, by their number or by their size, every third no more than some bytes.
 fn retention(seed: u64) -> Retention {
     let limits = Limits {
-        max_changes: (seed % 3 == 1).then_some(5 + seed % 20),
-        max_age: None,
+        max_changes: (seed % 6 == 1).then_some(5 + seed % 20),
+        max_bytes: (seed % 6 == 4).then_some(1000 + seed % 3000),
+        ..Limits::default()
     };
     Retention {
         default: limits,
