@@ -14,6 +14,7 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use skopos_control::{Admin, Door, Question, Reason, Refusal, Resolve};
 use skopos_journal::{Journal, JournalConfig, OpenError};
+use skopos_object::GroupResource;
 use skopos_react::Reactor;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -153,17 +154,35 @@ impl AdminClient {
             Err(refusal) if refusal.reason == Reason::UnknownResource => refusal,
             Err(refusal) => return Err(refusal.into()),
         };
-        let Ok((_, catalog)) = connection.discover().await else {
-            return Err(refusal.into());
-        };
-        match catalog.resolve(word) {
-            Ok(found) => {
-                let name = found.resource.group_resource().to_string();
-                Ok(self.ask(&resolve(&name)).await?.resource)
+        let known = match connection.discover().await {
+            Ok((_, catalog)) => {
+                let found = catalog.resolve(word).ok();
+                found.map(|found| found.resource.group_resource())
             }
-            Err(_) => Err(refusal.into()),
+            Err(_) => match built_in(word) {
+                Some(known) => Some(known),
+                None => return Err(unknown_offline(refusal)),
+            },
+        };
+        match known {
+            Some(known) => Ok(self.ask(&resolve(&known.to_string())).await?.resource),
+            None => Err(refusal.into()),
         }
     }
+}
+
+/// A built-in kind by its short name: those are the same everywhere.
+fn built_in(word: &str) -> Option<GroupResource> {
+    let mut kinds = skopos_builtin::kinds().iter();
+    let known = kinds.find(|one| one.short_names.contains(&word))?;
+    Some(GroupResource::new(known.group, known.plural))
+}
+
+/// A kind that the journal does not know by this word, and nobody else can be asked.
+fn unknown_offline(refusal: Refusal) -> Failure {
+    let forms = "short names of custom resources are known only while their API server answers: write the plural or the kind";
+    let hint = format!("{}; {forms}", refusal.hint);
+    Failure::from(refusal).hint(hint)
 }
 
 fn lost(door: &Door, what: &str) -> Failure {
@@ -224,5 +243,21 @@ impl From<Refusal> for Failure {
             true => failure,
             false => failure.hint(refusal.hint),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_of_built_in_kinds_need_no_server() {
+        let check = |word: &str, expect: Option<&str>| {
+            let found = built_in(word).map(|known| known.to_string());
+            assert_eq!(found.as_deref(), expect, "{word}");
+        };
+        check("deploy", Some("deployments.apps"));
+        check("cm", Some("configmaps"));
+        check("app", None);
     }
 }

@@ -225,6 +225,20 @@ fn bad_input_is_told_with_what_to_do() {
         &["gadgets", "applications.myapps.example.com"],
     );
     fails(
+        &run(dir.path(), &["history", "app"]),
+        1,
+        &[
+            "no changes of \"app\"",
+            "applications.myapps.example.com",
+            "write the plural or the kind",
+        ],
+    );
+    fails(
+        &run(dir.path(), &["history", "deploy"]),
+        1,
+        &["no changes of \"deployments.apps\" were captured"],
+    );
+    fails(
         &run(dir.path(), &["history", "applications", "--since", "soon"]),
         2,
         &["7d"],
