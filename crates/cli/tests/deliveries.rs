@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use reacting::{apply, install, until, until_watching};
 use serde_json::Value;
-use support::{Done, Running, run, skopos, up};
+use support::{Running, run, skopos, up};
 
 /// A receiver that answers with a status of the test's choice.
 struct Hook {
@@ -87,14 +87,6 @@ fn start_with(dir: &Path, rules: &str) -> Running {
     server
 }
 
-#[track_caller]
-fn fails(done: &Done, code: i32, parts: &[&str]) {
-    assert_eq!(done.code, code, "{done:?}");
-    for part in parts {
-        assert!(done.err.contains(part), "{part} missing in {}", done.err);
-    }
-}
-
 fn lines(dir: &Path) -> usize {
     std::fs::read_to_string(dir.join("log.jsonl")).map_or(0, |text| text.lines().count())
 }
@@ -132,12 +124,8 @@ fn what_was_given_up_is_listed_shown_redriven_and_dropped() {
     let id = letter["id"].as_str().unwrap();
     let shown = run(dir.path(), &["dlq", "show", id]).ok();
     assert!(shown.contains("would be sent:\n    web\n"), "{shown}");
-    fails(
-        &run(dir.path(), &["dlq", "show", "9-9"]),
-        1,
-        &["no dead letter", "dlq list"],
-    );
-    fails(&run(dir.path(), &["dlq", "drop"]), 2, &["<ID>"]);
+    run(dir.path(), &["dlq", "show", "9-9"]).fails(1, &["no dead letter", "dlq list"]);
+    run(dir.path(), &["dlq", "drop"]).fails(2, &["<ID>"]);
 
     hook.status.store(200, Ordering::SeqCst);
     assert_eq!(
@@ -156,12 +144,8 @@ fn what_was_given_up_is_listed_shown_redriven_and_dropped() {
         "{\"dropped\":1}\n"
     );
     assert!(run(dir.path(), &["dlq", "list"]).err.contains("No dead letters"));
-    fails(
-        &run(dir.path(), &["replay", "all", "--from", "1h"]),
-        1,
-        &["no process runs", "skopos up"],
-    );
-    fails(&run(dir.path(), &["resume", "all"]), 1, &["no process runs"]);
+    run(dir.path(), &["replay", "all", "--from", "1h"]).fails(1, &["no process runs", "skopos up"]);
+    run(dir.path(), &["resume", "all"]).fails(1, &["no process runs"]);
 }
 
 #[test]
@@ -189,27 +173,15 @@ fn a_range_is_replayed_and_a_change_explained() {
     );
     // Both actions of the rule go to that sink.
     assert_eq!(lines(dir.path()), 9);
-    fails(
-        &run(dir.path(), &["replay", "nobody", "--from", "1"]),
-        1,
-        &["there is no rule \"nobody\""],
-    );
-    fails(
-        &run(dir.path(), &["replay", "all", "--from", "99"]),
-        2,
-        &["no change in that range"],
-    );
-    fails(&run(dir.path(), &["replay", "all", "--from", "soon"]), 2, &["7d"]);
+    run(dir.path(), &["replay", "nobody", "--from", "1"]).fails(1, &["there is no rule \"nobody\""]);
+    run(dir.path(), &["replay", "all", "--from", "99"]).fails(2, &["no change in that range"]);
+    run(dir.path(), &["replay", "all", "--from", "soon"]).fails(2, &["7d"]);
     let why = run(dir.path(), &["explain", "2"]).ok();
     assert!(why.contains("ops/all matches"), "{why}");
     let rule = run(dir.path(), &["explain", "ops/all", "-o", "json"]).ok();
     let rule: Value = serde_json::from_str(&rule).unwrap();
     assert_eq!(rule["explanations"].as_array().unwrap().len(), 3, "{rule}");
-    fails(
-        &run(dir.path(), &["explain", "nobody"]),
-        1,
-        &["nobody", "ops/all"],
-    );
+    run(dir.path(), &["explain", "nobody"]).fails(1, &["nobody", "ops/all"]);
     let table = run(dir.path(), &["history", "applications", "web"]).ok();
     assert_eq!(table.lines().count(), 4, "{table}");
 }
@@ -232,11 +204,7 @@ fn a_rule_that_did_too_much_goes_on_when_it_is_resumed() {
         "{top}"
     );
     assert_eq!(lines(dir.path()), 2);
-    fails(
-        &run(dir.path(), &["resume", "nobody"]),
-        1,
-        &["there is no rule \"nobody\"", "skopos top --once"],
-    );
+    run(dir.path(), &["resume", "nobody"]).fails(1, &["there is no rule \"nobody\"", "skopos top --once"]);
     assert_eq!(run(dir.path(), &["resume", "all"]).ok(), "all goes on\n");
     let status = until(dir.path(), "all delivered", |status| {
         status["sinks"][1]["delivered"] == 4

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 
 use std::path::Path;

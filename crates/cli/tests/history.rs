@@ -14,7 +14,7 @@ use std::path::Path;
 
 use journal::{Step, record};
 use serde_json::Value;
-use support::{Done, Running, examples, run, run_with, skopos};
+use support::{Running, examples, run, run_with, skopos};
 
 fn story(dir: &Path) {
     record(
@@ -31,14 +31,6 @@ fn story(dir: &Path) {
 #[track_caller]
 fn check(dir: &Path, args: &[&str], expect: &str) {
     assert_eq!(run(dir, args).ok(), expect, "{args:?}");
-}
-
-#[track_caller]
-fn fails(done: &Done, code: i32, parts: &[&str]) {
-    assert_eq!(done.code, code, "{done:?}");
-    for part in parts {
-        assert!(done.err.contains(part), "{part} missing in {}", done.err);
-    }
 }
 
 #[test]
@@ -151,16 +143,8 @@ fn shows_the_object_as_it_was() {
     );
     let json: Value = serde_json::from_str(&at("2026-01-01T00:00:20Z", "web", "json").ok()).unwrap();
     assert_eq!(json["spec"]["replicas"], 3);
-    fails(
-        &at("2026-01-01T00:00:45Z", "db", "text"),
-        1,
-        &["was not there", "deleted at 2026-01-01T00:00:40Z"],
-    );
-    fails(
-        &at("2026-01-01T00:00:01Z", "web", "text"),
-        1,
-        &["was not there", "skopos history"],
-    );
+    at("2026-01-01T00:00:45Z", "db", "text").fails(1, &["was not there", "deleted at 2026-01-01T00:00:40Z"]);
+    at("2026-01-01T00:00:01Z", "web", "text").fails(1, &["was not there", "skopos history"]);
 }
 
 #[test]
@@ -215,17 +199,12 @@ WHEN                   CHANGE   OP        OBJECT        WHAT
 fn bad_input_is_told_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let none = run(dir.path(), &["history", "applications"]);
-    fails(&none, 1, &["there is no journal in .skopos", "--data-dir"]);
+    none.fails(1, &["there is no journal in .skopos", "--data-dir"]);
     assert!(!dir.path().join(".skopos").exists(), "nothing is made by looking");
     story(dir.path());
-    fails(&run(dir.path(), &["history"]), 2, &["TYPE"]);
-    fails(
-        &run(dir.path(), &["history", "gadgets"]),
-        1,
-        &["gadgets", "applications.myapps.example.com"],
-    );
-    fails(
-        &run(dir.path(), &["history", "app"]),
+    run(dir.path(), &["history"]).fails(2, &["TYPE"]);
+    run(dir.path(), &["history", "gadgets"]).fails(1, &["gadgets", "applications.myapps.example.com"]);
+    run(dir.path(), &["history", "app"]).fails(
         1,
         &[
             "no changes of \"app\"",
@@ -233,31 +212,15 @@ fn bad_input_is_told_with_what_to_do() {
             "write the plural or the kind",
         ],
     );
-    fails(
-        &run(dir.path(), &["history", "deploy"]),
-        1,
-        &["no changes of \"deployments.apps\" were captured"],
-    );
-    fails(
-        &run(dir.path(), &["history", "applications", "--since", "soon"]),
-        2,
-        &["7d"],
-    );
-    fails(
-        &run(dir.path(), &["history", "applications", "--at", "1h"]),
-        2,
-        &["which?"],
-    );
-    fails(
-        &run(dir.path(), &["history", "applications", "a", "b"]),
-        2,
-        &["one name"],
-    );
+    run(dir.path(), &["history", "deploy"]).fails(1, &["no changes of \"deployments.apps\" were captured"]);
+    run(dir.path(), &["history", "applications", "--since", "soon"]).fails(2, &["7d"]);
+    run(dir.path(), &["history", "applications", "--at", "1h"]).fails(2, &["which?"]);
+    run(dir.path(), &["history", "applications", "a", "b"]).fails(2, &["one name"]);
     let nothing = run(dir.path(), &["history", "applications", "nobody"]);
     assert_eq!((nothing.code, nothing.out.as_str()), (0, ""));
     assert!(nothing.err.contains("No changes"), "{}", nothing.err);
     std::fs::write(dir.path().join(".skopos/admin.json"), "{").unwrap();
-    fails(&run(dir.path(), &["history", "applications"]), 1, &["admin.json"]);
+    run(dir.path(), &["history", "applications"]).fails(1, &["admin.json"]);
     // A process that was killed leaves its file behind; nobody listens on port 1.
     std::fs::write(
         dir.path().join(".skopos/admin.json"),
@@ -315,14 +278,6 @@ fn restores_what_was_after_showing_it() {
     run(dir.path(), &["delete", "app", "web"]).ok();
     assert!(restore(&["--yes"]).ok().contains("created anew"));
     assert_eq!(live("/spec/replicas"), Some(3.into()));
-    fails(
-        &run(dir.path(), &["history", "restore", "app", "web"]),
-        2,
-        &["--at"],
-    );
-    fails(
-        &run(dir.path(), &["history", "restore", "app", "--at", "1h"]),
-        2,
-        &["which object"],
-    );
+    run(dir.path(), &["history", "restore", "app", "web"]).fails(2, &["--at"]);
+    run(dir.path(), &["history", "restore", "app", "--at", "1h"]).fails(2, &["which object"]);
 }

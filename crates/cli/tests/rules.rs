@@ -14,7 +14,7 @@ use std::path::Path;
 
 use journal::{Step, record};
 use serde_json::Value;
-use support::{Done, examples, run, run_with};
+use support::{examples, run, run_with};
 
 const RULES: &str = "\
 apiVersion: skopos.dev/v1alpha1
@@ -73,17 +73,6 @@ fn definition() -> String {
         .to_owned()
 }
 
-#[track_caller]
-fn fails(done: &Done, code: i32, parts: &[&str]) {
-    assert_eq!(done.code, code, "{done:?}");
-    for part in parts {
-        assert!(
-            done.err.contains(part) || done.out.contains(part),
-            "{part} missing in {done:?}"
-        );
-    }
-}
-
 #[test]
 fn check_passes_what_is_right() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,8 +100,7 @@ fn check_finds_what_is_wrong() {
         .replace("data.password", "metadata.name");
     write(dir.path(), "wrong.yaml", &format!("{wrong}{application}"));
     let done = run(dir.path(), &["check", "-f", "wrong.yaml", &definition()]);
-    fails(
-        &done,
+    done.fails(
         1,
         &[
             "wrong.yaml:1: Rule ops/scaled: spec.when",
@@ -125,29 +113,14 @@ fn check_finds_what_is_wrong() {
         ],
     );
     write(dir.path(), "test.yaml", &RULES.replace("web has 3", "web has 4"));
-    fails(
-        &run(dir.path(), &["check", "-f", "test.yaml"]),
-        1,
-        &["case \"more\"", "web has 4", "1 of 2 test cases"],
-    );
+    run(dir.path(), &["check", "-f", "test.yaml"])
+        .fails(1, &["case \"more\"", "web has 4", "1 of 2 test cases"]);
     write(dir.path(), "twice.yaml", &format!("{RULES}---\n{RULES}"));
-    fails(
-        &run(dir.path(), &["check", "-f", "twice.yaml"]),
-        1,
-        &["is there twice"],
-    );
+    run(dir.path(), &["check", "-f", "twice.yaml"]).fails(1, &["is there twice"]);
     write(dir.path(), "broken.yaml", "a: b: c\n");
-    fails(
-        &run(dir.path(), &["check", "-f", "broken.yaml"]),
-        1,
-        &["broken.yaml:1"],
-    );
-    fails(
-        &run(dir.path(), &["check", "-f", "nothing.yaml"]),
-        1,
-        &["nothing.yaml"],
-    );
-    fails(&run(dir.path(), &["check"]), 2, &["--filename"]);
+    run(dir.path(), &["check", "-f", "broken.yaml"]).fails(1, &["broken.yaml:1"]);
+    run(dir.path(), &["check", "-f", "nothing.yaml"]).fails(1, &["nothing.yaml"]);
+    run(dir.path(), &["check"]).fails(2, &["--filename"]);
     let lone = run_with(
         dir.path(),
         &["check", "-f", "-"],
@@ -160,19 +133,37 @@ fn check_finds_what_is_wrong() {
     assert_eq!(lone.code, 0);
 }
 
+/// Compares what a command prints with a file; writes the file with `UPDATE=1`.
+#[track_caller]
+fn check_golden(dir: &Path, args: &[&str], name: &str) {
+    let out = run(dir, args).ok();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&golden, &out).unwrap();
+    }
+    let expected = std::fs::read_to_string(&golden).unwrap();
+    assert_eq!(out, expected, "run with UPDATE=1");
+}
+
 #[test]
 fn rbac_gives_what_is_needed_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "rules.yaml", RULES);
-    let out = run(dir.path(), &["rbac", "-f", "rules.yaml", &definition()]).ok();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/rbac.yaml");
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&golden, &out).unwrap();
-    }
-    assert_eq!(
-        out,
-        std::fs::read_to_string(&golden).unwrap(),
-        "run with UPDATE=1"
+    let definition = definition();
+    let args = ["rbac", "-f", "rules.yaml", &definition];
+    check_golden(dir.path(), &args, "rbac.yaml");
+    let scoped = [
+        &args[..],
+        &["--watch-namespace", "ops", "--watch-namespace", "shop"],
+    ]
+    .concat();
+    check_golden(dir.path(), &scoped, "rbac-namespaces.yaml");
+    let elsewhere = run(dir.path(), &[&args[..], &["--watch-namespace", "shop"]].concat());
+    assert!(
+        elsewhere.err.contains("Rule ops/scaled does not count") && elsewhere.code == 0,
+        "{elsewhere:?}"
     );
     let guessed = run(dir.path(), &["rbac", "-f", "rules.yaml"]);
     assert!(
@@ -180,11 +171,7 @@ fn rbac_gives_what_is_needed_and_no_more() {
         "{guessed:?}"
     );
     write(dir.path(), "broken.yaml", "kind: [");
-    fails(
-        &run(dir.path(), &["rbac", "-f", "broken.yaml"]),
-        1,
-        &["broken.yaml"],
-    );
+    run(dir.path(), &["rbac", "-f", "broken.yaml"]).fails(1, &["broken.yaml"]);
 }
 
 #[test]
@@ -227,7 +214,7 @@ fn manifests_hold_everything_that_runs_in_a_cluster() {
     assert_eq!(deployment["spec"]["replicas"], 2);
     let env = deployment["spec"]["template"]["spec"]["containers"][0]["env"].to_string();
     assert!(env.contains(r#"{"key":"address","name":"journal"}"#), "{env}");
-    fails(&run(dir.path(), &args[..4]), 2, &["--image"]);
+    run(dir.path(), &args[..4]).fails(2, &["--image"]);
 }
 
 #[test]
@@ -285,43 +272,20 @@ ops/scaled would have matched 1 of 3 changes, of 1 objects
     );
     let recent = run(dir.path(), &["explain", "-f", "rule.yaml"]).ok();
     assert!(recent.contains("ops/scaled matches change 2"), "{recent}");
-    fails(
-        &run(dir.path(), &["explain", "99", "-f", "rule.yaml"]),
-        1,
-        &["no change \"99\"", "1 to 3"],
-    );
-    fails(
-        &run(dir.path(), &["explain", "2"]),
-        1,
-        &["no rules are in force", "-f"],
-    );
-    fails(&run(dir.path(), &["explain"]), 2, &["CHANGE|RULE"]);
-    fails(
-        &run(dir.path(), &["explain", "what", "-f", "rule.yaml"]),
-        2,
-        &["neither the number"],
-    );
+    run(dir.path(), &["explain", "99", "-f", "rule.yaml"]).fails(1, &["no change \"99\"", "1 to 3"]);
+    run(dir.path(), &["explain", "2"]).fails(1, &["no rules are in force", "-f"]);
+    run(dir.path(), &["explain"]).fails(2, &["CHANGE|RULE"]);
+    run(dir.path(), &["explain", "what", "-f", "rule.yaml"]).fails(2, &["neither the number"]);
     write(
         dir.path(),
         "bad.yaml",
         &rule.replace("object.spec.replicas > 2", "object.spec.replicas >"),
     );
-    fails(
-        &run(dir.path(), &["backtest", "-f", "bad.yaml"]),
-        1,
-        &["spec.when"],
-    );
-    fails(
-        &run(
-            dir.path(),
-            &["backtest", "-f", "rule.yaml", "--data-dir", "elsewhere"],
-        ),
-        1,
-        &["no journal in elsewhere"],
-    );
-    fails(
-        &run(dir.path(), &["backtest", "-f", "gone.yaml"]),
-        1,
-        &["gone.yaml"],
-    );
+    run(dir.path(), &["backtest", "-f", "bad.yaml"]).fails(1, &["spec.when"]);
+    run(
+        dir.path(),
+        &["backtest", "-f", "rule.yaml", "--data-dir", "elsewhere"],
+    )
+    .fails(1, &["no journal in elsewhere"]);
+    run(dir.path(), &["backtest", "-f", "gone.yaml"]).fails(1, &["gone.yaml"]);
 }

@@ -2,34 +2,30 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
+use std::{path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
-use skopos_control::{Engine, EngineConfig};
+use skopos_control::EngineConfig;
 use skopos_object::Status;
 use skopos_sink::Allowed;
 use skopos_testkit::{Added, Fault, Rule, TestServer, definition};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+
+use support::Running;
 
 struct Stage {
     server: TestServer,
     dir: tempfile::TempDir,
-    running: Option<(CancellationToken, JoinHandle<()>)>,
+    running: Option<Running>,
 }
 
 impl Stage {
     /// A server with our kinds and widgets.
     async fn new() -> Self {
-        let server = TestServer::start().await;
-        for definition in skopos_api::definitions() {
-            server.put(&definition).await;
-        }
-        server
-            .put(&definition("example.com", "v1", "Widget", "widgets"))
-            .await;
         Self {
-            server,
+            server: support::server().await,
             dir: tempfile::tempdir().unwrap(),
             running: None,
         }
@@ -45,17 +41,11 @@ impl Stage {
             review_every: Duration::from_millis(200),
             ..EngineConfig::new(self.dir.path().join("data"))
         };
-        let engine = Engine::open(&self.server.client(), config).await.unwrap();
-        let stop = CancellationToken::new();
-        let stopping = stop.clone();
-        let task = tokio::spawn(async move { engine.run(stopping).await.unwrap() });
-        self.running = Some((stop, task));
+        self.running = Some(Running::open(&self.server, config).await);
     }
 
     async fn stop(&mut self) {
-        let (stop, task) = self.running.take().unwrap();
-        stop.cancel();
-        task.await.unwrap();
+        self.running.take().unwrap().stop().await;
     }
 
     fn out(&self) -> PathBuf {
@@ -64,23 +54,17 @@ impl Stage {
 
     /// A sink that is a file, and a rule that sends all widgets there.
     async fn sink_and_rule(&self, spec: Value) {
-        let path = self.out();
-        let sink = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Sink",
-            "metadata": {"name": "out", "namespace": "default"}, "spec": {"file": {"path": path}}});
-        self.server.put(&sink).await;
-        let mut rule = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Rule",
-            "metadata": {"name": "all", "namespace": "default"},
-            "spec": {"watch": {"group": "example.com", "kind": "Widget"}, "do": [{"sink": "out"}]}});
+        let file = json!({"file": {"path": self.out()}});
+        support::put(&self.server, "Sink", "default", "out", &file).await;
+        let mut rule = support::all_widgets("out");
         for (field, value) in spec.as_object().unwrap() {
-            rule["spec"][field] = value.clone();
+            rule[field] = value.clone();
         }
-        self.server.put(&rule).await;
+        support::put(&self.server, "Rule", "default", "all", &rule).await;
     }
 
     async fn widget(&self, name: &str, size: u64) {
-        let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
-            "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}});
-        self.server.put(&widget).await;
+        support::widget(&self.server, "default", name, size).await;
     }
 
     async fn delete(&self, name: &str) {
@@ -118,13 +102,8 @@ impl Stage {
     }
 
     fn read(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(self.out()).unwrap_or_default();
-        let mut seen = BTreeSet::new();
-        let lines = text
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let new = lines.filter(|line| seen.insert(line["id"].as_str().unwrap().to_owned()));
-        new.map(|line| {
+        let events = support::delivered(&self.out()).into_iter();
+        let short = events.map(|line| {
             let data = &line["data"];
             let size = |side: &str| data[side]["spec"]["size"].clone();
             format!(
@@ -134,8 +113,8 @@ impl Stage {
                 size("before"),
                 size("after")
             )
-        })
-        .collect()
+        });
+        short.collect()
     }
 }
 

@@ -2,22 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
 use std::{path::Path, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use skopos_control::{Engine, EngineConfig, StopError};
+use skopos_journal::{Capture, Phase};
 use skopos_remote::JournalUrl;
 use skopos_sink::Allowed;
 use skopos_testkit::{
-    TestServer, definition,
+    TestServer,
     parts::{Nats, Postgres, USER},
 };
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+
+use support::{Running, all_widgets, put, widget};
 
 struct Replica {
-    stop: CancellationToken,
-    task: JoinHandle<Result<(), StopError>>,
+    running: Running,
+    capture: Capture,
     reactor: skopos_react::Reactor,
 }
 
@@ -32,9 +36,11 @@ async fn start(server: &TestServer, url: &JournalUrl, dir: &Path) -> Replica {
         ..EngineConfig::new(dir.join("never-made"))
     };
     let engine = Engine::open(&server.client(), config).await.unwrap();
-    let (stop, reactor) = (CancellationToken::new(), engine.reactor().clone());
-    let task = tokio::spawn(engine.run(stop.clone()));
-    Replica { stop, task, reactor }
+    Replica {
+        capture: engine.capture().clone(),
+        reactor: engine.reactor().clone(),
+        running: Running::start(engine),
+    }
 }
 
 async fn until(mut check: impl FnMut() -> bool) {
@@ -53,56 +59,47 @@ fn pending(replica: &Replica) -> u64 {
     routes.map(|route| route.pending).sum()
 }
 
-async fn widget(server: &TestServer, name: &str, size: u64) {
-    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
-        "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}});
-    server.put(&widget).await;
-}
-
 /// Name and size of what was delivered, in order, without repetitions.
 fn delivered(path: &Path) -> Vec<(String, u64)> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let mut seen = std::collections::BTreeSet::new();
-    let lines = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let new = lines.filter(|line| seen.insert(line["id"].as_str().unwrap().to_owned()));
-    new.map(|line| {
+    let events = support::delivered(path).into_iter();
+    let short = events.map(|line| {
         let subject = line["subject"].as_str().unwrap().to_owned();
         (subject, line["data"]["after"]["spec"]["size"].as_u64().unwrap())
-    })
-    .collect()
+    });
+    short.collect()
 }
 
 async fn check_take_over(url: &str) {
     let url: JournalUrl = url.parse().unwrap();
-    let (server, dir) = (TestServer::start().await, tempfile::tempdir().unwrap());
-    for definition in skopos_api::definitions() {
-        server.put(&definition).await;
-    }
-    server
-        .put(&definition("example.com", "v1", "Widget", "widgets"))
-        .await;
-    let rule = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Rule",
-        "metadata": {"name": "all", "namespace": "default"},
-        "spec": {"watch": {"group": "example.com", "kind": "Widget"}, "do": [{"sink": "later"}]}});
-    server.put(&rule).await;
+    let (server, dir) = (support::server().await, tempfile::tempdir().unwrap());
+    put(&server, "Rule", "default", "all", &all_widgets("later")).await;
     let first = start(&server, &url, dir.path()).await;
-    until(|| !first.reactor.status().rules.is_empty()).await;
+    // What is written before that is found by a list, which tells only how it ended.
+    until(|| {
+        let captures = first.capture.status();
+        let is_watching = captures.iter().any(|one| one.phase == Phase::Watching);
+        is_watching && !first.reactor.status().rules.is_empty()
+    })
+    .await;
     for n in 0..30 {
-        widget(&server, &format!("w{}", n % 3), n).await;
+        widget(&server, "default", &format!("w{}", n % 3), n).await;
     }
     until(|| pending(&first) == 30).await;
     // The first is not told; it finds out when it writes.
     let second = start(&server, &url, dir.path()).await;
-    widget(&server, "w0", 100).await;
-    let ended = first.task.await.unwrap();
+    widget(&server, "default", "w0", 100).await;
+    let ended = first.running.task.await.unwrap();
     assert!(matches!(&ended, Err(StopError::TakenOver(_))), "{ended:?}");
     until(|| pending(&second) == 31).await;
     let path = dir.path().join("out.jsonl");
-    let sink = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Sink",
-        "metadata": {"name": "later", "namespace": "default"}, "spec": {"file": {"path": path}}});
-    server.put(&sink).await;
+    put(
+        &server,
+        "Sink",
+        "default",
+        "later",
+        &json!({"file": {"path": path}}),
+    )
+    .await;
     until(|| delivered(&path).len() == 31).await;
     let found = delivered(&path);
     for name in ["default/w0", "default/w1", "default/w2"] {
@@ -114,8 +111,7 @@ async fn check_take_over(url: &str) {
         assert!(sizes.is_sorted(), "{name}: {sizes:?}");
     }
     assert!(!dir.path().join("never-made").exists());
-    second.stop.cancel();
-    second.task.await.unwrap().unwrap();
+    second.running.stop().await;
     let third = start(&server, &url, dir.path()).await;
     until(|| {
         third
@@ -127,8 +123,7 @@ async fn check_take_over(url: &str) {
     })
     .await;
     assert_eq!(pending(&third), 0);
-    third.stop.cancel();
-    third.task.await.unwrap().unwrap();
+    third.running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

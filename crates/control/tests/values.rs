@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -9,13 +12,11 @@ use std::{
 
 use serde_json::json;
 use skopos_control::{Admin, Engine, EngineConfig, Explain, Status};
-use skopos_testkit::{TestServer, definition};
+use skopos_testkit::TestServer;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
-    task::JoinHandle,
 };
-use tokio_util::sync::CancellationToken;
 
 /// An endpoint that takes requests with one token only, and remembers what came.
 #[derive(Clone)]
@@ -90,22 +91,15 @@ fn is_whole(request: &[u8]) -> bool {
     body.len() >= len.map_or(0, |len| len.trim().parse().unwrap())
 }
 
-struct Running {
+struct Stage {
     server: TestServer,
     admin: Admin,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
+    running: support::Running,
     _dir: tempfile::TempDir,
 }
 
-async fn start(look_every: Duration, files: &[(&str, &str)]) -> Running {
-    let server = TestServer::start().await;
-    for definition in skopos_api::definitions() {
-        server.put(&definition).await;
-    }
-    server
-        .put(&definition("example.com", "v1", "Widget", "widgets"))
-        .await;
+async fn start(look_every: Duration, files: &[(&str, &str)]) -> Stage {
+    let server = support::server().await;
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
         std::fs::write(dir.path().join(name), text).unwrap();
@@ -117,22 +111,17 @@ async fn start(look_every: Duration, files: &[(&str, &str)]) -> Running {
         ..EngineConfig::new(dir.path().join("data"))
     };
     let engine = Engine::open(&server.client(), config).await.unwrap();
-    let (admin, stop) = (engine.admin(), CancellationToken::new());
-    let stopping = stop.clone();
-    let task = tokio::spawn(async move { engine.run(stopping).await.unwrap() });
-    Running {
+    Stage {
         server,
-        admin,
-        stop,
-        task,
+        admin: engine.admin(),
+        running: support::Running::start(engine),
         _dir: dir,
     }
 }
 
-impl Running {
+impl Stage {
     async fn stop(self) {
-        self.stop.cancel();
-        self.task.await.unwrap();
+        self.running.stop().await;
     }
 
     async fn secret(&self, token: &str) {
@@ -144,55 +133,56 @@ impl Running {
     }
 
     async fn widget(&self, name: &str) {
-        let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
-            "metadata": {"name": name, "namespace": "default"}, "spec": {"size": 1}});
-        self.server.put(&widget).await;
+        support::widget(&self.server, "default", name, 1).await;
     }
 
     async fn rule_to(&self, endpoint: &Endpoint) {
         let token = json!({"secret": {"name": "hook", "key": "token"}});
-        let sink = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Sink",
-            "metadata": {"name": "hook", "namespace": "default"},
-            "spec": {"webhook": {"url": format!("http://{}/", endpoint.address), "auth": {"token": token}}}});
-        self.server.put(&sink).await;
-        let rule = json!({"apiVersion": "skopos.dev/v1alpha1", "kind": "Rule",
-            "metadata": {"name": "all", "namespace": "default"},
-            "spec": {"watch": {"group": "example.com", "kind": "Widget"}, "do": [{"sink": "hook"}]}});
-        self.server.put(&rule).await;
+        let url = format!("http://{}/", endpoint.address);
+        let sink = json!({"webhook": {"url": url, "auth": {"token": token}}});
+        support::put(&self.server, "Sink", "default", "hook", &sink).await;
+        support::put(
+            &self.server,
+            "Rule",
+            "default",
+            "all",
+            &support::all_widgets("hook"),
+        )
+        .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_changes_is_noticed_in_time() {
     let endpoint = Endpoint::start().await;
-    let running = start(Duration::from_millis(100), &[]).await;
-    running.secret("one").await;
-    running.rule_to(&endpoint).await;
-    running.widget("a").await;
+    let stage = start(Duration::from_millis(100), &[]).await;
+    stage.secret("one").await;
+    stage.rule_to(&endpoint).await;
+    stage.widget("a").await;
     endpoint.until(1).await;
-    running.secret("two").await;
+    stage.secret("two").await;
     *endpoint.accepts.lock().unwrap() = "two";
-    running.widget("b").await;
+    stage.widget("b").await;
     assert_eq!(endpoint.until(2).await.0, ["default/a", "default/b"]);
-    running.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_token_is_looked_up_again_at_once() {
     let endpoint = Endpoint::start().await;
     // By the clock it would take an hour.
-    let running = start(Duration::from_secs(3600), &[]).await;
-    running.secret("one").await;
-    running.rule_to(&endpoint).await;
-    running.widget("a").await;
+    let stage = start(Duration::from_secs(3600), &[]).await;
+    stage.secret("one").await;
+    stage.rule_to(&endpoint).await;
+    stage.widget("a").await;
     endpoint.until(1).await;
-    running.secret("two").await;
+    stage.secret("two").await;
     *endpoint.accepts.lock().unwrap() = "two";
-    running.widget("b").await;
+    stage.widget("b").await;
     let (subjects, n_refused) = endpoint.until(2).await;
     assert_eq!(subjects, ["default/a", "default/b"]);
     assert!(n_refused > 0);
-    running.stop().await;
+    stage.stop().await;
 }
 
 const RULES: &str = "
@@ -209,10 +199,10 @@ spec: {watch: {group: example.com, kind: Widget}, when: 'object.spec.size >', do
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_from_files_show_their_conditions() {
-    let running = start(Duration::from_secs(30), &[("rules.yaml", RULES)]).await;
+    let stage = start(Duration::from_secs(30), &[("rules.yaml", RULES)]).await;
     let mut found = Vec::new();
     for _ in 0..1000 {
-        let status = running.admin.ask(&Status {}).await.unwrap();
+        let status = stage.admin.ask(&Status {}).await.unwrap();
         found = status
             .rules
             .iter()
@@ -237,13 +227,13 @@ async fn rules_from_files_show_their_conditions() {
         rule: Some(rule.to_owned()),
         ..Explain::default()
     };
-    let explained = running.admin.ask(&explain("waiting")).await.unwrap();
+    let explained = stage.admin.ask(&explain("waiting")).await.unwrap();
     assert_eq!(explained.conditions.len(), 3);
-    let refused = running.admin.ask(&explain("wrong")).await.unwrap_err();
+    let refused = stage.admin.ask(&explain("wrong")).await.unwrap_err();
     assert!(
         refused.message.contains("not in force: spec.when"),
         "{}",
         refused.message
     );
-    running.stop().await;
+    stage.stop().await;
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use skopos_control::{Backtest as Question, BacktestReport, PayloadView};
@@ -12,6 +12,7 @@ use skopos_object::yaml;
 use crate::admin_client::DataDir;
 use crate::failure::{Code, EXIT_CODES, Failure};
 use crate::moment::Moment;
+use crate::output::Format;
 use crate::rule_files::{RuleFiles, text};
 use crate::terminal::{self, CHANGED, FAINT, STRONG};
 
@@ -50,12 +51,6 @@ pub(crate) struct Backtest {
     output: Format,
     #[command(flatten)]
     data_dir: DataDir,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 /// The text with the rule, and the definitions beside it.

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use crate::failure::{Code, EXIT_CODES, Failure};
 use crate::lint::{Finding, Report, lint};
+use crate::output::Format;
 use crate::rule_files::RuleFiles;
 use crate::terminal::{self, ADDED, CHANGED, DELETED};
 
@@ -48,12 +49,6 @@ pub(crate) struct Check {
     /// How to show what was found
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Check {

@@ -6,7 +6,7 @@ mod tour;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use skopos_app::Credentials;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,7 @@ use crate::command::demo::tour::{Show, Tour};
 use crate::connection::{Connection, RUNNING_KUBECONFIG};
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
+use crate::output::Format;
 use crate::{signal, terminal};
 
 /// See custom resources watched, on a control plane of its own
@@ -30,12 +31,6 @@ pub(crate) struct Demo {
     /// Show the tour with commentary, or only the changes as lines of JSON
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Demo {

@@ -1,13 +1,13 @@
 //! `skopos dlq`: deliveries that were given up.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use skopos_control::{DeadLetters, LetterView, ShowLetter, TakeLetters, Then, WhichLetters};
 use skopos_object::yaml;
 
 use crate::admin_client::DataDir;
 use crate::failure::{EXIT_CODES, Failure};
-use crate::output::Table;
+use crate::output::{Format, Table};
 use crate::terminal::{self, DELETED, STRONG};
 
 /// Look at deliveries that were given up; try them again or drop them
@@ -101,12 +101,6 @@ struct Which {
     output: Format,
     #[command(flatten)]
     data_dir: DataDir,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Dlq {

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use skopos_control::{Explain as Question, Explained, ExplanationView};
 
 use super::backtest::rule_and_definitions;
 use crate::admin_client::DataDir;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::output::Format;
 use crate::terminal::{self, ADDED, DELETED, FAINT, STRONG};
 
 /// Show why a rule fired for a change, or why not
@@ -46,12 +47,6 @@ pub(crate) struct Explain {
     output: Format,
     #[command(flatten)]
     data_dir: DataDir,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Explain {

@@ -1,10 +1,9 @@
 //! `skopos manifests`: everything that runs Skopos in a cluster.
 
-use clap::{Args, ValueEnum};
-use skopos_object::yaml;
+use clap::Args;
 
 use crate::failure::{EXIT_CODES, Failure};
-use crate::output::{ObjectFormat, documents};
+use crate::output::{ObjectFormat, manifests};
 use crate::rbac::{self, Who};
 use crate::rule_source::RuleSource;
 use crate::terminal;
@@ -44,14 +43,8 @@ pub(crate) struct Manifests {
     #[arg(long, value_name = "SIZE", default_value = "10Gi")]
     storage: String,
     /// How to print them
-    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
-    output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Yaml,
-    Json,
+    #[arg(short, long, value_enum, default_value_t = ObjectFormat::Yaml)]
+    output: ObjectFormat,
 }
 
 impl Manifests {
@@ -75,21 +68,7 @@ impl Manifests {
         objects.extend(skopos_api::definitions());
         objects.extend(rights.objects);
         objects.extend(workload(&who, &pods));
-        match self.output {
-            Format::Json => Ok(documents(
-                &mut terminal::stdout(),
-                ObjectFormat::Json,
-                objects,
-                false,
-            )?),
-            Format::Yaml => {
-                let text: String = objects
-                    .iter()
-                    .map(|object| format!("---\n{}", yaml::encode(object)))
-                    .collect();
-                Ok(terminal::write(text.as_bytes())?)
-            }
-        }
+        Ok(manifests(&mut terminal::stdout(), self.output, objects)?)
     }
 }
 

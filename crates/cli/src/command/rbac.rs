@@ -1,11 +1,10 @@
 //! `skopos rbac`: the rights that rules need, as manifests.
 
-use clap::{Args, ValueEnum};
-use skopos_object::yaml;
+use clap::Args;
 
 use crate::failure::{EXIT_CODES, Failure};
-use crate::output::{ObjectFormat, documents};
-use crate::rbac::{Who, manifests};
+use crate::output::{ObjectFormat, manifests};
+use crate::rbac::{self, Who};
 use crate::rule_source::RuleSource;
 use crate::terminal;
 
@@ -35,14 +34,8 @@ pub(crate) struct Rbac {
     #[arg(long, value_name = "NAME", default_value = "skopos")]
     name: String,
     /// How to print them
-    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
-    output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Yaml,
-    Json,
+    #[arg(short, long, value_enum, default_value_t = ObjectFormat::Yaml)]
+    output: ObjectFormat,
 }
 
 impl Rbac {
@@ -53,25 +46,10 @@ impl Rbac {
             namespace: self.namespace,
             watch: self.watch,
         };
-        let made = manifests(&files, &who);
+        let made = rbac::manifests(&files, &who);
         for warning in &made.warnings {
             terminal::warn(warning);
         }
-        match self.output {
-            Format::Json => Ok(documents(
-                &mut terminal::stdout(),
-                ObjectFormat::Json,
-                made.objects,
-                false,
-            )?),
-            Format::Yaml => {
-                let text: String = made
-                    .objects
-                    .iter()
-                    .map(|object| format!("---\n{}", yaml::encode(object)))
-                    .collect();
-                Ok(terminal::write(text.as_bytes())?)
-            }
-        }
+        Ok(manifests(&mut terminal::stdout(), self.output, made.objects)?)
     }
 }

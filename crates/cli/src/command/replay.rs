@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 use skopos_control::{CancelReplay, Place, ReplayView, StartReplay, Status};
@@ -10,6 +10,7 @@ use skopos_control::{CancelReplay, Place, ReplayView, StartReplay, Status};
 use crate::admin_client::{AdminClient, DataDir};
 use crate::failure::{Code, EXIT_CODES, Failure};
 use crate::moment::Moment;
+use crate::output::Format;
 use crate::{signal, terminal};
 
 /// How often progress is looked at.
@@ -54,12 +55,6 @@ pub(crate) struct Replay {
     output: Format,
     #[command(flatten)]
     data_dir: DataDir,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 /// A place in the journal, as people write it.

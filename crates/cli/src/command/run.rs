@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use skopos_api::{Size, Span};
 use skopos_app::{LeaderConfig, ReactionsConfig, ReactionsError, run_reactions};
@@ -11,6 +11,7 @@ use skopos_app::{LeaderConfig, ReactionsConfig, ReactionsError, run_reactions};
 use crate::connection::Connection;
 use crate::failure::{Code, EXIT_CODES, Failure, chain};
 use crate::journal_server::{self, JournalServer};
+use crate::output::Format;
 use crate::rbac::LEASE;
 use crate::{signal, terminal};
 
@@ -78,12 +79,6 @@ pub(crate) struct Run {
     /// How to write the line that says it is ready
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Run {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use skopos_control::{CaptureView, RuleView, SinkView, Status, StatusView};
 use tokio::time::Instant;
 
 use crate::admin_client::{AdminClient, DataDir};
 use crate::failure::{EXIT_CODES, Failure};
-use crate::output::Table;
+use crate::output::{Format, Table};
 use crate::screen::Screen;
 use crate::{signal, terminal};
 
@@ -38,12 +38,6 @@ pub(crate) struct Top {
     output: Format,
     #[command(flatten)]
     data_dir: DataDir,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Top {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use skopos_api::Size;
 use skopos_app::{Credentials, ReactionsConfig};
@@ -11,6 +11,7 @@ use skopos_app::{Credentials, ReactionsConfig};
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::journal_server::JournalServer;
+use crate::output::Format;
 use crate::{signal, terminal};
 
 /// Start a control plane here, with everything that watches and reacts
@@ -65,12 +66,6 @@ pub(crate) struct Up {
 
 /// How directories are called whose process keeps its objects in memory, before the number of the process.
 const IN_MEMORY: &str = "in-memory-";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
 
 impl Up {
     pub(crate) async fn run(self) -> Result<(), Failure> {

@@ -1,11 +1,12 @@
 //! `skopos version`: of this program and of the server it talks to.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use skopos_client::Call;
 
 use crate::connection::Connection;
 use crate::failure::{Code, Failure};
+use crate::output::Format;
 use crate::terminal;
 
 /// Show the version of this program and of the server
@@ -19,12 +20,6 @@ pub(crate) struct Version {
     output: Format,
     #[command(flatten)]
     connection: Connection,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Version {

@@ -4,7 +4,7 @@ mod session;
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use skopos_client::{Client, Resource};
 use skopos_informer::Selection;
 use skopos_object::{FieldSelector, LabelSelector};
@@ -15,6 +15,7 @@ use crate::connection::{Connection, Scope, Select};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::mirror::Mirror;
 use crate::names::{resolve, targets};
+use crate::output::Format;
 use crate::{kind, signal, terminal};
 
 /// Show every change of a resource, field by field
@@ -61,12 +62,6 @@ pub(crate) struct Watch {
     select: Select,
     #[command(flatten)]
     connection: Connection,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Watch {

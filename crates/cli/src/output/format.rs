@@ -2,15 +2,33 @@
 
 use std::io::{self, Write};
 
+use clap::ValueEnum;
 use serde::Serialize as _;
 use serde_json::{Value, json};
 use skopos_object::yaml;
 
-/// How whole objects are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ObjectFormat {
+/// For people, or for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
     Json,
+}
+
+/// How whole objects are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectFormat {
     Yaml,
+    Json,
+}
+
+/// Writes objects to be applied: as a list, or one document after the other.
+pub(crate) fn manifests(out: &mut impl Write, format: ObjectFormat, objects: Vec<Value>) -> io::Result<()> {
+    match format {
+        ObjectFormat::Json => documents(out, format, objects, false),
+        ObjectFormat::Yaml => objects
+            .iter()
+            .try_for_each(|object| write!(out, "---\n{}", yaml::encode(object))),
+    }
 }
 
 /// Writes one object as it is, or several as a list.

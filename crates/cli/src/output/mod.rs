@@ -3,5 +3,5 @@
 mod format;
 mod table;
 
-pub(crate) use format::{ObjectFormat, documents, without_managed_fields};
+pub(crate) use format::{Format, ObjectFormat, documents, manifests, without_managed_fields};
 pub(crate) use table::{Table, WideColumns};

@@ -48,6 +48,16 @@ impl Done {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
+
+    /// Fails unless the command ended with this code and said all of this.
+    #[track_caller]
+    pub(crate) fn fails(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        for part in parts {
+            let is_said = self.err.contains(part) || self.out.contains(part);
+            assert!(is_said, "{part} missing in {self:?}");
+        }
+    }
 }
 
 impl From<Output> for Done {

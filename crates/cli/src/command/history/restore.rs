@@ -1,6 +1,6 @@
 //! `skopos history restore`: brings an object back to what it was.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use skopos_client::{Api, WriteParams};
@@ -15,7 +15,7 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::merge::LAST_APPLIED;
 use crate::moment::Moment;
 use crate::names::resolve;
-use crate::output::without_managed_fields;
+use crate::output::{Format, without_managed_fields};
 use crate::terminal;
 
 /// Bring an object back to what it was
@@ -50,12 +50,6 @@ pub(crate) struct Restore {
     data_dir: DataDir,
     #[command(flatten)]
     connection: Connection,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 impl Restore {
