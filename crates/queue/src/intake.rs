@@ -10,8 +10,14 @@ use crate::moment::Moment;
 use crate::state::State;
 use crate::work::Outcome;
 
-/// More than this is applied by the one who tells, so that memory depends on the number of keys only.
-const MAX_NEWS: usize = 256;
+/// From so many on, those who tell apply them if nobody else is at the queue.
+const MANY_NEWS: usize = 256;
+
+/// How many more are kept before they try again.
+const N_MORE: usize = 64;
+
+/// More are not kept, so that memory depends on the number of keys only: who tells waits for the others.
+const MAX_NEWS: usize = 1024;
 
 /// News in the order they were told.
 #[derive(Debug)]
@@ -34,6 +40,16 @@ pub(crate) enum What<K> {
     Finished { id: u32, outcome: Outcome },
 }
 
+/// What became of news.
+#[derive(Debug)]
+pub(crate) enum Kept<K> {
+    Few,
+    /// It was kept, and should be applied with the rest soon.
+    Many,
+    /// It has to be applied at once.
+    Refused(News<K>),
+}
+
 impl<K> Default for Intake<K> {
     fn default() -> Self {
         Self {
@@ -44,13 +60,17 @@ impl<K> Default for Intake<K> {
 }
 
 impl<K> Intake<K> {
-    /// Keeps news for whoever looks next; gives it back if it has to be applied at once.
-    pub(crate) fn keep(&mut self, news: News<K>) -> Option<News<K>> {
-        if self.urgent || self.news.len() >= MAX_NEWS {
-            return Some(news);
+    /// Keeps news for whoever looks next, if it may wait.
+    pub(crate) fn keep(&mut self, news: News<K>) -> Kept<K> {
+        let n = self.news.len();
+        if self.urgent || n >= MAX_NEWS {
+            return Kept::Refused(news);
         }
         self.news.push(news);
-        None
+        match n >= MANY_NEWS && n.is_multiple_of(N_MORE) {
+            true => Kept::Many,
+            false => Kept::Few,
+        }
     }
 
     /// Exchanges what was told for an empty list, and says whether the next news are urgent.

@@ -8,9 +8,11 @@ mod list;
 mod metrics;
 mod moment;
 mod queue;
+mod shared;
 mod sleepers;
 mod state;
 mod take;
+mod tray;
 mod work;
 
 pub use crate::{

@@ -2,157 +2,35 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::task::Waker;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use hashbrown::DefaultHashBuilder;
-use tokio::sync::Notify;
-use tokio::time::Instant;
-
 use crate::config::{AddOptions, Config, Leftovers};
-use crate::intake::{Intake, News, What};
-use crate::metrics::{Metrics, Observed};
+use crate::intake::{Kept, News, What};
+use crate::metrics::Metrics;
 use crate::moment::Moment;
-use crate::sleepers::Sleepers;
-use crate::state::{DeadLetter, Snapshot, State};
+use crate::shared::{Apart, Inner, Shared};
+use crate::state::{DeadLetter, State};
 use crate::take::Take;
 use crate::work::Outcome;
 
-/// How often a worker tries to lock: longer than anybody keeps it locked, if it is not one after the other.
-const N_TRIES: u32 = 100;
-
 /// A handle to a work queue; clones are the same queue.
 ///
-/// Keys are cloned when they are handed out: for keys with strings in them an `Arc` saves the copying.
+/// Keys are cloned when they are handed out: for keys with strings in them an `Arc` saves the copying. Where
+/// keys are many and soon done, give each worker a clone of its own.
 pub struct Queue<K> {
-    shared: Arc<Shared<K>>,
+    /// With a count of its own for each handle: every key that is handed out is counted, and cores that count
+    /// on the same would wait for each other.
+    shared: Arc<Apart<Arc<Shared<K>>>>,
 }
 
 impl<K> Clone for Queue<K> {
     fn clone(&self) -> Self {
+        let shared = Arc::clone(&self.shared.0);
         Self {
-            shared: self.shared.clone(),
+            shared: Arc::new(Apart(shared)),
         }
-    }
-}
-
-struct Shared<K> {
-    /// Never held while a waker or anything else outside is called.
-    inner: Mutex<Inner<K>>,
-    /// Locked for moments, alone or while `inner` is locked; never the other way round.
-    intake: Mutex<Intake<K>>,
-    /// Whether there may be something in `intake`; changed only while that is locked.
-    told: AtomicBool,
-    hasher: DefaultHashBuilder,
-    begun: Instant,
-    /// Whether all news have to be told with their time.
-    timed: AtomicBool,
-    drained: Notify,
-}
-
-pub(crate) struct Inner<K> {
-    pub(crate) state: State<K>,
-    pub(crate) sleepers: Sleepers,
-    /// When the last change was, as far as it matters.
-    latest: Moment,
-    /// Empty; kept for its memory.
-    news: Vec<News<K>>,
-    /// What `intake` was last told of the urgency of news.
-    urgent: bool,
-}
-
-impl<K: Clone + Eq + Hash> Inner<K> {
-    /// The time of a change: that of the last one if it does not matter. Never earlier than the last.
-    pub(crate) fn time(&mut self, at: Option<Moment>) -> Moment {
-        if let Some(at) = at {
-            self.latest = self.latest.max(at);
-        }
-        self.latest
-    }
-
-    /// The worker to wake after a change, if one is needed.
-    pub(crate) fn next_sleeper(&mut self, now: Moment) -> Option<Waker> {
-        if self.sleepers.is_empty() {
-            return None;
-        }
-        let due = self.state.next_wake(now);
-        let n_ready = match due {
-            Some(due) if due <= now => self.state.n_ready(),
-            _ => 0,
-        };
-        self.sleepers.next(n_ready, due)
-    }
-}
-
-impl<K: Clone + Eq + Hash> Shared<K> {
-    /// The state as all that was told has made it.
-    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
-        // The state machine leaves no half-made change behind that a reader could not live with, and the
-        // only foreign code under the lock is the key's own `clone`, `eq` and `drop`.
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        self.caught_up(inner)
-    }
-
-    /// As [`lock`](Self::lock), unless others keep it locked.
-    fn lock_soon(&self) -> Option<MutexGuard<'_, Inner<K>>> {
-        for _ in 0..N_TRIES {
-            match self.try_lock() {
-                Some(inner) => return Some(self.caught_up(inner)),
-                None => std::hint::spin_loop(),
-            }
-        }
-        None
-    }
-
-    fn caught_up<'a>(&self, mut inner: MutexGuard<'a, Inner<K>>) -> MutexGuard<'a, Inner<K>> {
-        let urgent = inner.state.is_closed() || !inner.sleepers.is_empty();
-        // While many keys drain there are no news, and each look would lock for nothing.
-        if urgent != inner.urgent || self.told.load(Ordering::Acquire) {
-            self.hear(&mut inner, urgent);
-        }
-        inner
-    }
-
-    /// Locks if nobody else has, without hearing what was told.
-    fn try_lock(&self) -> Option<MutexGuard<'_, Inner<K>>> {
-        match self.inner.try_lock() {
-            Ok(inner) => Some(inner),
-            Err(TryLockError::Poisoned(inner)) => Some(inner.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    /// Applies what was told; whether there was something. From now on news are urgent, or are not.
-    fn hear(&self, inner: &mut Inner<K>, urgent: bool) -> bool {
-        let mut news = std::mem::take(&mut inner.news);
-        let mut intake = self.intake();
-        intake.swap(&mut news, urgent);
-        self.told.store(false, Ordering::Relaxed);
-        drop(intake);
-        inner.urgent = urgent;
-        let heard = !news.is_empty();
-        for news in news.drain(..) {
-            let now = inner.time(news.at);
-            news.apply(&mut inner.state, now);
-        }
-        inner.news = news;
-        heard
-    }
-
-    /// Keeps news for whoever looks next; gives it back if it has to be applied at once.
-    fn leave_word(&self, news: News<K>) -> Option<News<K>> {
-        let mut intake = self.intake();
-        let refused = intake.keep(news);
-        if refused.is_none() {
-            self.told.store(true, Ordering::Release);
-        }
-        refused
-    }
-
-    fn intake(&self) -> MutexGuard<'_, Intake<K>> {
-        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -180,24 +58,8 @@ impl std::error::Error for Unfinished {}
 impl<K: Clone + Eq + Hash> Queue<K> {
     /// An empty queue. Needs no runtime; [`take`](Self::take) does.
     pub fn new(config: Config<K>) -> Self {
-        let timed = config.debounce.is_some();
-        let inner = Inner {
-            state: State::new(config),
-            sleepers: Sleepers::default(),
-            latest: Moment::BEGINNING,
-            news: Vec::new(),
-            urgent: false,
-        };
         Self {
-            shared: Arc::new(Shared {
-                inner: Mutex::new(inner),
-                intake: Mutex::default(),
-                told: AtomicBool::new(false),
-                hasher: DefaultHashBuilder::default(),
-                begun: Instant::now(),
-                timed: AtomicBool::new(timed),
-                drained: Notify::new(),
-            }),
+            shared: Arc::new(Apart(Arc::new(Shared::new(config)))),
         }
     }
 
@@ -220,7 +82,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     ///
     /// May be cancelled at any await point: no key is lost. Needs a runtime with time enabled.
     pub fn take(&self) -> Take<K> {
-        Take::new(self.clone())
+        Take::new(self.share())
     }
 
     /// Forgets that a key has failed, for one that is another object now, deleted and made anew.
@@ -233,8 +95,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// The keys that were given up, the first first.
     pub fn dead_letters(&self) -> Vec<DeadLetter<K>> {
-        let now = self.now();
-        self.lock().state.dead_letters(now)
+        let now = self.shared.now();
+        self.shared.lock().state.dead_letters(now)
     }
 
     /// Tries a dead letter again, at once and as if it had never failed; false if there is none of this key.
@@ -251,7 +113,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// How many keys are ready to be handed out.
     pub fn len(&self) -> usize {
-        self.lock().state.n_ready()
+        self.shared.lock().state.n_ready()
     }
 
     /// Whether no key is ready to be handed out.
@@ -261,12 +123,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// How many keys wait for a time: a delay, a backoff, a quiet time.
     pub fn n_waiting(&self) -> usize {
-        self.lock().state.n_waiting()
+        self.shared.lock().state.n_waiting()
     }
 
     /// How many keys workers have in their hands.
     pub fn n_running(&self) -> usize {
-        self.lock().state.n_running()
+        self.shared.lock().state.n_running()
     }
 
     /// Takes no more adds from now on. Waiting workers hear of it; running ones are let finish.
@@ -274,7 +136,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Tells how many keys were let go: those waiting for a later time, and with [`Leftovers::LetGo`]
     /// those ready too. After this nothing is retried or requeued.
     pub fn shut_down(&self, leftovers: Leftovers) -> usize {
-        let mut inner = self.lock();
+        let mut inner = self.shared.lock();
         // From here on who tells something waits for the lock, and then finds the queue closed.
         self.shared.hear(&mut inner, true);
         let n_gone = inner.state.close(leftovers);
@@ -289,7 +151,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             // Registered before looking, so that no notice falls in between.
             tokio::pin!(drained);
             drained.as_mut().enable();
-            if self.lock().state.is_drained() {
+            if self.shared.lock().state.is_drained() {
                 return;
             }
             drained.await;
@@ -301,7 +163,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.shut_down(leftovers);
         let in_time = tokio::time::timeout(at_most, self.drained()).await;
         in_time.map_err(|_| {
-            let inner = self.lock();
+            let inner = self.shared.lock();
             Unfinished {
                 running: inner.state.n_running(),
                 ready: inner.state.n_ready(),
@@ -309,17 +171,26 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         })
     }
 
-    pub(crate) fn finish(&self, id: u32, outcome: Outcome) {
-        let done = outcome == Outcome::Done;
-        // Often it was this worker who locked last, and will be next: nothing has to move between cores.
-        // Of a success the order in which it and the news come is without effect.
-        if done && let Some(mut inner) = self.shared.try_lock() {
-            let now = self.time(&mut inner);
-            inner.state.finish(id, outcome, now);
-            self.wake(inner, now);
+    /// Says that a key was done that a worker had.
+    pub(crate) fn done(&self, id: u32, tray: Option<usize>) {
+        if tray.is_some_and(|tray| self.shared.note_done(tray, id)) {
             return;
         }
-        self.tell(What::Finished { id, outcome }, !done);
+        // Often it was this worker who locked last, and will be next: nothing has to move between cores.
+        // Of a success the order in which it and the news come is without effect.
+        let Some(mut inner) = self.shared.try_lock() else {
+            let outcome = Outcome::Done;
+            self.tell(What::Finished { id, outcome }, false);
+            return;
+        };
+        self.shared.hear_of_begun(&mut inner);
+        let now = self.shared.time(&mut inner);
+        inner.state.finish(id, Outcome::Done, now);
+        self.wake(inner, now);
+    }
+
+    pub(crate) fn finish(&self, id: u32, outcome: Outcome) {
+        self.tell(What::Finished { id, outcome }, true);
     }
 
     pub(crate) fn abandon(&self, id: u32) {
@@ -335,12 +206,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let timed = timed || self.shared.timed.load(Ordering::Relaxed);
         let news = News {
             what,
-            at: timed.then(|| self.now()),
+            at: timed.then(|| self.shared.now()),
         };
-        let Some(news) = self.shared.leave_word(news) else {
-            return true;
+        let news = match self.shared.leave_word(news) {
+            Kept::Few => return true,
+            Kept::Many => {
+                if let Some(mut inner) = self.shared.catch_up_if_free() {
+                    let now = self.shared.time(&mut inner);
+                    self.wake(inner, now);
+                }
+                return true;
+            }
+            Kept::Refused(news) => news,
         };
-        let mut inner = self.lock();
+        let mut inner = self.shared.lock_to_tell();
         let now = inner.time(news.at);
         let answer = news.apply(&mut inner.state, now);
         self.wake(inner, now);
@@ -349,8 +228,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Changes the state, then wakes whoever the change concerns.
     fn change<T>(&self, change: impl FnOnce(&mut State<K>, Moment) -> T) -> T {
-        let mut inner = self.lock();
-        let now = inner.time(Some(self.now()));
+        let mut inner = self.shared.lock();
+        let now = inner.time(Some(self.shared.now()));
         let answer = change(&mut inner.state, now);
         self.wake(inner, now);
         answer
@@ -380,37 +259,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner<K>> {
-        self.shared.lock()
+    /// The same handle, for a key that is handed out.
+    fn share(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 
-    pub(crate) fn lock_soon(&self) -> Option<MutexGuard<'_, Inner<K>>> {
-        self.shared.lock_soon()
-    }
-
-    pub(crate) fn hear(&self, inner: &mut Inner<K>, urgent: bool) -> bool {
-        self.shared.hear(inner, urgent)
-    }
-
-    /// The time, if it matters to the state; otherwise an earlier one.
-    ///
-    /// Reading the clock takes as long as adding a key.
-    pub(crate) fn time(&self, inner: &mut Inner<K>) -> Moment {
-        let read = inner.state.is_timed().then(|| self.now());
-        inner.time(read)
-    }
-
-    fn now(&self) -> Moment {
-        Moment::at(self.shared.begun.elapsed())
-    }
-
-    pub(crate) fn time_of(&self, moment: Moment) -> Instant {
-        // A moment too far away for the clock's type is not awaited in earnest either.
-        let far = Duration::from_secs(365 * 24 * 3600);
-        self.shared
-            .begun
-            .checked_add(moment.elapsed())
-            .unwrap_or_else(|| Instant::now() + far)
+    pub(crate) fn shared(&self) -> &Shared<K> {
+        &self.shared
     }
 }
 
@@ -419,14 +276,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
     pub fn observe(&self, metrics: &Metrics) {
         self.shared.timed.store(true, Ordering::Relaxed);
         self.change(State::observe);
-        metrics.watch(Arc::downgrade(&self.shared) as _);
-    }
-}
-
-impl<K: Clone + Eq + Hash + Send> Observed for Shared<K> {
-    fn snapshot(&self) -> Snapshot {
-        let now = Moment::at(self.begun.elapsed());
-        self.lock().state.snapshot(now)
+        metrics.watch(Arc::downgrade(&self.shared.0) as _);
     }
 }
 

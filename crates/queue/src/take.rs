@@ -5,18 +5,15 @@ use std::future::Future;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::task::coop;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::queue::Queue;
+use crate::shared::Begun;
 use crate::sleepers::Ticket;
 use crate::state::Taken;
 use crate::work::Work;
-
-/// How long a worker stays away that finds others busy at the queue.
-const REST: Duration = Duration::from_millis(1);
 
 /// The future of [`Queue::take`].
 #[must_use = "futures do nothing unless awaited"]
@@ -25,7 +22,7 @@ pub struct Take<K: Clone + Eq + Hash> {
     queue: Option<Queue<K>>,
     /// Held while asleep, or woken and not polled since.
     ticket: Option<Ticket>,
-    /// Set by the one sleeper that watches the clock for all, and by those who stay away for a moment.
+    /// Set by the one sleeper that watches the clock for all.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -41,30 +38,35 @@ impl<K: Clone + Eq + Hash> Take<K> {
     /// Takes a key, or lies down to sleep with a timer where one is needed.
     fn look(&mut self, cx: &Context<'_>) -> Poll<Option<Work<K>>> {
         let queue = self.queue.take().expect("not polled again: it was ready");
-        let Some(mut inner) = queue.lock_soon() else {
-            // Keys go faster than they can change hands between cores: they do with fewer workers.
-            self.set_timer(Some(Instant::now() + REST));
-            self.queue = Some(queue);
-            return Poll::Pending;
-        };
+        if self.ticket.is_none()
+            && let Some(begun) = queue.shared().begin()
+        {
+            return Poll::Ready(Some(Work::new(queue, begun)));
+        }
+        let (mut inner, now) = queue.shared().lock_to_take();
         if let Some(ticket) = self.ticket.take() {
             inner.sleepers.rise(ticket);
         }
-        let now = queue.time(&mut inner);
         let mut taken = inner.state.take(now);
         if let Taken::Nothing(_) = taken
-            && queue.hear(&mut inner, true)
+            && queue.shared().hear_all(&mut inner)
         {
             taken = inner.state.take(now);
         }
         match taken {
             Taken::Key(handed) => {
+                let tray = queue.shared().lay_out(&mut inner, now);
                 let waker = inner.next_sleeper(now);
                 drop(inner);
                 if let Some(waker) = waker {
                     waker.wake();
                 }
-                Poll::Ready(Some(Work::new(queue, handed)))
+                let begun = Begun {
+                    handed,
+                    at: now,
+                    tray,
+                };
+                Poll::Ready(Some(Work::new(queue, begun)))
             }
             Taken::Closed => Poll::Ready(None),
             Taken::Nothing(due) => {
@@ -72,7 +74,7 @@ impl<K: Clone + Eq + Hash> Take<K> {
                 self.ticket = Some(ticket);
                 let due = due.filter(|due| inner.sleepers.keeps_time(ticket, *due));
                 drop(inner);
-                self.set_timer(due.map(|due| queue.time_of(due)));
+                self.set_timer(due.map(|due| queue.shared().time_of(due)));
                 self.queue = Some(queue);
                 Poll::Pending
             }
@@ -118,8 +120,8 @@ impl<K: Clone + Eq + Hash> Drop for Take<K> {
             return;
         };
         // This one may have been woken, or have watched the clock: somebody else has to.
-        let mut inner = queue.lock();
-        let now = queue.time(&mut inner);
+        let mut inner = queue.shared().lock_to_tell();
+        let now = queue.shared().time(&mut inner);
         inner.sleepers.rise(ticket);
         let waker = inner.next_sleeper(now);
         drop(inner);

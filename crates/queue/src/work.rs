@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::Priority;
 use crate::queue::Queue;
-use crate::state::Handed;
+use crate::shared::Begun;
 
 /// What became of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,44 +27,49 @@ pub enum Outcome {
 #[must_use = "dropping work counts as a failure"]
 pub struct Work<K: Clone + Eq + Hash> {
     queue: Queue<K>,
-    handed: Handed<K>,
+    begun: Begun<K>,
     finished: bool,
 }
 
 impl<K: Clone + Eq + Hash> Work<K> {
-    pub(crate) fn new(queue: Queue<K>, handed: Handed<K>) -> Self {
+    pub(crate) fn new(queue: Queue<K>, begun: Begun<K>) -> Self {
         Self {
             queue,
-            handed,
+            begun,
             finished: false,
         }
     }
 
     /// The key.
     pub fn key(&self) -> &K {
-        &self.handed.key
+        &self.begun.handed.key
     }
 
     /// Which attempt this is, from 1; more than 1 after failures.
     pub fn attempt(&self) -> u32 {
-        self.handed.failed_attempts.saturating_add(1)
+        self.begun.handed.failed_attempts.saturating_add(1)
     }
 
     /// With which priority it was handed out.
     pub fn priority(&self) -> Priority {
-        self.handed.priority
+        self.begun.handed.priority
     }
 
     /// How long it was ready before it was handed out, in a queue that keeps times:
     /// see [`Queue::observe`].
     pub fn waited(&self) -> Option<Duration> {
-        self.handed.waited
+        let since = self.begun.handed.since?;
+        Some(self.begun.at.since(since))
     }
 
     /// Says what became of it.
     pub fn finish(mut self, outcome: Outcome) {
         self.finished = true;
-        self.queue.finish(self.handed.id, outcome);
+        let id = self.begun.handed.id;
+        match outcome {
+            Outcome::Done => self.queue.done(id, self.begun.tray),
+            other => self.queue.finish(id, other),
+        }
     }
 
     /// It is done: [`Outcome::Done`].
@@ -91,7 +96,7 @@ impl<K: Clone + Eq + Hash> Work<K> {
 impl<K: Clone + Eq + Hash> Drop for Work<K> {
     fn drop(&mut self) {
         if !self.finished {
-            self.queue.abandon(self.handed.id);
+            self.queue.abandon(self.begun.handed.id);
         }
     }
 }
@@ -99,9 +104,9 @@ impl<K: Clone + Eq + Hash> Drop for Work<K> {
 impl<K: Clone + Eq + Hash + fmt::Debug> fmt::Debug for Work<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Work")
-            .field("key", &self.handed.key)
+            .field("key", &self.begun.handed.key)
             .field("attempt", &self.attempt())
-            .field("priority", &self.handed.priority)
+            .field("priority", &self.begun.handed.priority)
             .finish_non_exhaustive()
     }
 }

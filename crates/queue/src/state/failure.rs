@@ -30,7 +30,6 @@ impl<K: Clone + Eq> State<K> {
     pub(super) fn fail(&mut self, id: u32, mut error: String, now: Moment) -> bool {
         error.truncate(error.floor_char_boundary(MAX_ERROR));
         let entry = &mut self.entries[id as usize];
-        let scheduled = !entry.ahead_of_retry;
         let known = entry.failures.is_some();
         self.n_failing += usize::from(!known);
         let failures = entry.failures.get_or_insert_with(|| {
@@ -41,11 +40,12 @@ impl<K: Clone + Eq> State<K> {
                 delay: Duration::ZERO,
                 retry_at: Moment::NEVER,
                 error: String::new(),
+                ahead_of_retry: false,
             })
         });
         failures.last = now;
         failures.error = error;
-        if scheduled {
+        if !failures.ahead_of_retry {
             failures.attempts += 1;
             failures.delay = self.config.backoff.delay(failures.attempts, &mut self.random);
             failures.retry_at = now.after(failures.delay);
@@ -58,7 +58,7 @@ impl<K: Clone + Eq> State<K> {
     /// Makes a dead letter of a key that will not be retried; false if it has to go on.
     pub(super) fn give_up(&mut self, id: u32, now: Moment) -> bool {
         let entry = &mut self.entries[id as usize];
-        if entry.wish.due().is_some() {
+        if entry.wish().is_some() {
             // It was changed during its last attempt: that change has not been tried yet.
             self.renew(id);
             return false;
@@ -70,7 +70,7 @@ impl<K: Clone + Eq> State<K> {
             }
             return false;
         }
-        entry.phase = Phase::Dead;
+        entry.enter(Phase::Dead);
         self.dead.push_back(&mut self.entries, id);
         self.n_dead += 1;
         self.stats.dead_lettered += 1;
@@ -85,9 +85,9 @@ impl<K: Clone + Eq> State<K> {
     }
 
     /// The dead letters, the one that died first first.
-    pub(crate) fn dead_letters(&mut self, now: Moment) -> Vec<DeadLetter<K>> {
-        let dead = self.dead.items(&mut self.entries);
-        dead.into_iter().map(|id| self.dead_letter(id, now)).collect()
+    pub(crate) fn dead_letters(&self, now: Moment) -> Vec<DeadLetter<K>> {
+        let dead = self.dead.items(&self.entries);
+        dead.map(|id| self.dead_letter(id, now)).collect()
     }
 
     /// Tries a dead key again, now and as if it had never failed; false if it is not dead.
@@ -100,7 +100,7 @@ impl<K: Clone + Eq> State<K> {
         }
         self.exhume(id);
         self.absolve(id);
-        self.entries[id as usize].wish.want(now, Priority::High);
+        self.entries[id as usize].want(now, Priority::High);
         self.settle(id, now);
         true
     }
@@ -123,17 +123,17 @@ impl<K: Clone + Eq> State<K> {
             return;
         }
         let entry = &mut self.entries[id as usize];
-        match entry.phase {
+        match entry.phase() {
             Phase::Waiting(_) => {
                 // A retry that was due some time is not lost, it is not late any more.
-                entry.wish.want(now, Priority::Normal);
+                entry.want(now, Priority::Normal);
                 self.settle(id, now);
             }
             Phase::Dead => {
                 self.exhume(id);
                 self.remove(id);
             }
-            Phase::Ready(_) | Phase::Running(_) | Phase::Settling => {}
+            Phase::Ready(_) | Phase::LaidOut(_) | Phase::Running(_) | Phase::Settling => {}
         }
     }
 
@@ -146,7 +146,7 @@ impl<K: Clone + Eq> State<K> {
 
     fn find_dead(&self, hash: u64, key: &K) -> Option<u32> {
         let id = self.find(hash, key)?;
-        (self.entries[id as usize].phase == Phase::Dead).then_some(id)
+        (self.entries[id as usize].phase() == Phase::Dead).then_some(id)
     }
 
     /// Gives a key its attempts back, with no retry scheduled.
@@ -160,7 +160,7 @@ impl<K: Clone + Eq> State<K> {
     fn exhume(&mut self, id: u32) {
         self.dead.remove(&mut self.entries, id);
         self.n_dead -= 1;
-        self.entries[id as usize].phase = Phase::Settling;
+        self.entries[id as usize].enter(Phase::Settling);
     }
 
     fn dead_letter(&self, id: u32, now: Moment) -> DeadLetter<K> {

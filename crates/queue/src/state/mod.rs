@@ -13,6 +13,7 @@
 
 mod entry;
 mod failure;
+mod hand_out;
 mod limiter;
 mod ready;
 mod stats;
@@ -28,9 +29,9 @@ use slab::Slab;
 pub use self::failure::DeadLetter;
 pub(crate) use self::stats::{BOUNDS, Histogram, Snapshot, Waits};
 
-use self::entry::{Entry, Phase, Wish};
+use self::entry::{Entry, Phase};
 use self::limiter::Limiter;
-use self::ready::{Place, Ready};
+use self::ready::{Place, Ready, Turn};
 use self::stats::Stats;
 use crate::config::{AddOptions, Config, Leftovers, Priority};
 use crate::list::List;
@@ -47,8 +48,12 @@ pub(crate) struct State<K> {
     ready: Ready,
     /// The waiting keys, the earliest first.
     timers: BTreeSet<(Moment, u32)>,
-    /// As many as there are workers, so searching it is cheap.
-    running: Vec<u32>,
+    running: List,
+    n_running: usize,
+    /// Keys on workers' trays, begun or not.
+    n_laid_out: usize,
+    /// Empty; kept for its memory.
+    turns: Vec<Turn>,
     dead: List,
     n_dead: usize,
     /// Entries that have failed and not succeeded since.
@@ -76,8 +81,10 @@ pub(crate) struct Handed<K> {
     pub(crate) key: K,
     pub(crate) priority: Priority,
     pub(crate) failed_attempts: u32,
-    /// Only known when the times are kept.
-    pub(crate) waited: Option<Duration>,
+    /// Since when it was ready; only known when the times are kept.
+    pub(crate) since: Option<Moment>,
+    /// What its turn changed, for [`State::unlay`].
+    passed_over: u32,
 }
 
 impl<K: Clone + Eq> State<K> {
@@ -87,7 +94,10 @@ impl<K: Clone + Eq> State<K> {
             index: HashTable::new(),
             ready: Ready::new(config.patience),
             timers: BTreeSet::new(),
-            running: Vec::new(),
+            running: List::default(),
+            n_running: 0,
+            n_laid_out: 0,
+            turns: Vec::new(),
             dead: List::default(),
             n_dead: 0,
             n_failing: 0,
@@ -112,14 +122,19 @@ impl<K: Clone + Eq> State<K> {
             None => self.insert(key, hash, options.priority),
         };
         let entry = &self.entries[id as usize];
-        let phase = entry.phase;
+        let phase = entry.phase();
         match phase {
             Phase::Ready(_) => {
                 self.stats.coalesced += 1;
                 self.raise(id, options.priority);
                 return true;
             }
-            Phase::Running(_) | Phase::Waiting(_) if entry.wish.due().is_some() => {
+            Phase::LaidOut(_) => {
+                self.stats.coalesced += 1;
+                self.raise_laid_out(id, options.priority);
+                return true;
+            }
+            Phase::Running(_) | Phase::Waiting(_) if entry.wish().is_some() => {
                 self.stats.coalesced += 1;
             }
             _ => self.stats.adds += 1,
@@ -139,7 +154,7 @@ impl<K: Clone + Eq> State<K> {
         if self.ready.is_empty() {
             return match self.closed {
                 // A running key may become ready once more.
-                Some(_) if self.running.is_empty() => Taken::Closed,
+                Some(_) if self.n_running + self.n_laid_out == 0 => Taken::Closed,
                 Some(Leftovers::LetGo) => Taken::Closed,
                 _ => Taken::Nothing(self.next_timer()),
             };
@@ -151,32 +166,35 @@ impl<K: Clone + Eq> State<K> {
             }
             limiter.spend();
         }
-        let id = self
+        let turn = self
             .ready
             .pop(&mut self.entries)
             .expect("not empty: checked above");
-        Taken::Key(self.hand_out(id, now))
+        let handed = self.handed(turn);
+        self.begin(handed.id, now);
+        Taken::Key(handed)
     }
 
     /// A worker is through with the key in slot `id`.
     pub(crate) fn finish(&mut self, id: u32, outcome: Outcome, now: Moment) {
-        if let Some(at) = self.running.iter().position(|other| *other == id) {
-            self.running.swap_remove(at);
-        }
+        self.finish_earlier(id, outcome, now, now);
+    }
+
+    /// As [`finish`](Self::finish), of a worker that was through with it at `ended`.
+    pub(crate) fn finish_earlier(&mut self, id: u32, outcome: Outcome, ended: Moment, now: Moment) {
+        self.running.remove(&mut self.entries, id);
+        self.n_running -= 1;
         let entry = &mut self.entries[id as usize];
-        if let (Some(times), Phase::Running(since)) = (&mut self.stats.times, entry.phase) {
-            times.worked.record(now.since(since));
+        if let (Some(times), Phase::Running(since)) = (&mut self.stats.times, entry.phase()) {
+            times.worked.record(ended.since(since));
         }
-        entry.phase = Phase::Settling;
         match outcome {
-            Outcome::Done => {
-                self.absolve(id);
-            }
+            Outcome::Done => return self.succeed(id, now),
             Outcome::RequeueAfter(delay) => {
-                let again = entry.place.priority.min(Priority::Normal);
+                let again = entry.place().priority.min(Priority::Normal);
                 // One that always asks for another run at once would keep a closed queue from draining.
                 if self.closed.is_none() {
-                    entry.wish.want(now.after(delay), again);
+                    entry.want(now.after(delay), again);
                 }
                 self.absolve(id);
             }
@@ -195,6 +213,22 @@ impl<K: Clone + Eq> State<K> {
             }
         }
         self.settle(id, now);
+    }
+
+    /// Of a key that was done nothing is kept, unless it was added once more.
+    fn succeed(&mut self, id: u32, now: Moment) {
+        let entry = &mut self.entries[id as usize];
+        if entry.failures.is_none() && entry.wish().is_none() {
+            self.remove(id);
+            return;
+        }
+        self.absolve(id);
+        self.settle(id, now);
+    }
+
+    /// Whether there is a rate limit.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limiter.is_some()
     }
 
     /// Whether the time plays a part in what comes next. If not, any time will do that is not before the last.
@@ -232,7 +266,13 @@ impl<K: Clone + Eq> State<K> {
     }
 
     pub(crate) fn n_running(&self) -> usize {
-        self.running.len()
+        self.n_running
+    }
+
+    /// How many keys lie on trays, as far as is known here: some of them may have been begun.
+    #[cfg(test)]
+    pub(crate) fn n_laid_out(&self) -> usize {
+        self.n_laid_out
     }
 
     pub(crate) fn n_waiting(&self) -> usize {
@@ -248,12 +288,12 @@ impl<K: Clone + Eq> State<K> {
         };
         let mut n_gone = self.timers.len();
         for (_, id) in std::mem::take(&mut self.timers) {
-            self.entries[id as usize].phase = Phase::Settling;
+            self.entries[id as usize].enter(Phase::Settling);
             self.remove(id);
         }
         if leftovers == Leftovers::LetGo {
-            while let Some(id) = self.ready.pop(&mut self.entries) {
-                self.remove(id);
+            while let Some(turn) = self.ready.pop(&mut self.entries) {
+                self.remove(turn.id);
                 n_gone += 1;
             }
         }
@@ -262,7 +302,7 @@ impl<K: Clone + Eq> State<K> {
 
     /// Whether nothing runs and nothing will be handed out.
     pub(crate) fn is_drained(&self) -> bool {
-        self.closed.is_some() && self.running.is_empty() && self.ready.is_empty()
+        self.closed.is_some() && self.n_running + self.n_laid_out == 0 && self.ready.is_empty()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -277,8 +317,10 @@ impl<K: Clone + Eq> State<K> {
         self.stats.times = Some(Box::default());
         // Until now nobody may have looked at the clock when these came.
         for (_, entry) in &mut self.entries {
-            if let Phase::Ready(since) | Phase::Running(since) = &mut entry.phase {
-                *since = now;
+            match entry.phase() {
+                Phase::Ready(_) => entry.enter(Phase::Ready(now)),
+                Phase::Running(_) => entry.enter(Phase::Running(now)),
+                _ => {}
             }
         }
     }
@@ -288,24 +330,23 @@ impl<K: Clone + Eq> State<K> {
     }
 
     pub(crate) fn snapshot(&self, now: Moment) -> Snapshot {
-        let age = |id: u32| match self.entries[id as usize].phase {
-            Phase::Ready(since) | Phase::Running(since) => now.since(since),
+        let age = |id: u32| match self.entries[id as usize].phase() {
+            Phase::Ready(since) | Phase::LaidOut(since) | Phase::Running(since) => now.since(since),
             _ => Duration::ZERO,
         };
-        let run_times = self.running.iter().map(|id| age(*id));
-        let longest_running = run_times.clone().max().unwrap_or_default();
+        let run_times = || self.running.items(&self.entries).map(age);
         let waits = self.ready.firsts().map(age);
         Snapshot {
             name: self.config.name.clone(),
             stats: self.stats.clone(),
             depth: Priority::ALL.map(|level| self.ready.len(level)),
             delayed: self.timers.len(),
-            running: self.running.len(),
+            running: self.n_running,
             dead_letters: self.n_dead,
             tenants: self.ready.n_tenants(),
             oldest: waits.max().unwrap_or_default(),
-            unfinished: run_times.sum(),
-            longest_running,
+            unfinished: run_times().sum(),
+            longest_running: run_times().max().unwrap_or_default(),
         }
     }
 
@@ -321,16 +362,8 @@ impl<K: Clone + Eq> State<K> {
     fn insert(&mut self, key: K, hash: u64, priority: Priority) -> u32 {
         let tenant = self.ready.enter((self.config.tenant)(&key));
         let entries = &mut self.entries;
-        let id = entries.insert(Entry {
-            key,
-            hash,
-            place: Place { tenant, priority },
-            phase: Phase::Settling,
-            links: Default::default(),
-            wish: Wish::default(),
-            failures: None,
-            ahead_of_retry: false,
-        });
+        let place = Place { tenant, priority };
+        let id = entries.insert(Entry::new(key, hash, place));
         let id = u32::try_from(id).expect("fewer keys than 2^32");
         self.index
             .insert_unique(hash, id, |id| entries[*id as usize].hash);
@@ -343,36 +376,36 @@ impl<K: Clone + Eq> State<K> {
         if let Ok(slot) = self.index.find_entry(entry.hash, |slot| *slot == id) {
             slot.remove();
         }
-        self.ready.leave(entry.place.tenant);
+        self.ready.leave(entry.place().tenant);
         self.n_failing -= usize::from(entry.failures.is_some());
         entry
     }
 
     /// Notes what an add asks for.
     fn wish(&mut self, id: u32, options: AddOptions, now: Moment) {
-        let wish = &mut self.entries[id as usize].wish;
+        let entry = &mut self.entries[id as usize];
         match (options.after, self.config.debounce) {
-            (Some(delay), _) => wish.want(now.after(delay), options.priority),
-            (None, Some(debounce)) => wish.want_when_quiet(debounce, now, options.priority),
-            (None, None) => wish.want(now, options.priority),
+            (Some(delay), _) => entry.want(now.after(delay), options.priority),
+            (None, Some(debounce)) => entry.want_when_quiet(debounce, now, options.priority),
+            (None, None) => entry.want(now, options.priority),
         }
     }
 
     /// Decides where a key goes: ready, waiting, or away.
     fn settle(&mut self, id: u32, now: Moment) {
         let entry = &mut self.entries[id as usize];
-        if let Phase::Waiting(due) = entry.phase {
+        if let Phase::Waiting(due) = entry.phase() {
             self.timers.remove(&(due, id));
-            entry.phase = Phase::Settling;
+            entry.enter(Phase::Settling);
         }
         let due = match &entry.failures {
-            Some(failures) => Some(failures.due(entry.wish.due(), self.config.change_spacing)),
-            None => entry.wish.due(),
+            Some(failures) => Some(failures.due(entry.wish(), self.config.change_spacing)),
+            None => entry.wish(),
         };
         match due {
             Some(due) if due <= now => self.make_ready(id, now),
             Some(due) if self.closed.is_none() => {
-                entry.phase = Phase::Waiting(due);
+                entry.enter(Phase::Waiting(due));
                 self.timers.insert((due, id));
             }
             _ => {
@@ -383,13 +416,13 @@ impl<K: Clone + Eq> State<K> {
 
     fn make_ready(&mut self, id: u32, now: Moment) {
         let entry = &mut self.entries[id as usize];
-        let wish = std::mem::take(&mut entry.wish);
-        let retry = entry.place.priority.min(Priority::Normal);
-        entry.place.priority = wish.priority().unwrap_or(retry);
-        entry.phase = Phase::Ready(now);
-        let place = entry.place;
+        let wished = entry.take_wish();
+        let retry = entry.place().priority.min(Priority::Normal);
+        entry.set_priority(wished.unwrap_or(retry));
+        entry.enter(Phase::Ready(now));
+        let place = entry.place();
         if self.closed == Some(Leftovers::LetGo) {
-            entry.phase = Phase::Settling;
+            entry.enter(Phase::Settling);
             self.remove(id);
             return;
         }
@@ -398,35 +431,13 @@ impl<K: Clone + Eq> State<K> {
 
     /// Moves a ready key to the end of the line of a higher priority.
     fn raise(&mut self, id: u32, priority: Priority) {
-        let place = self.entries[id as usize].place;
+        let place = self.entries[id as usize].place();
         if priority <= place.priority {
             return;
         }
         self.ready.remove(&mut self.entries, id, place);
         let place = Place { priority, ..place };
-        self.entries[id as usize].place = place;
+        self.entries[id as usize].set_priority(priority);
         self.ready.push(&mut self.entries, id, place);
-    }
-
-    fn hand_out(&mut self, id: u32, now: Moment) -> Handed<K> {
-        self.running.push(id);
-        self.stats.handed_out += 1;
-        let entry = &mut self.entries[id as usize];
-        let mut waited = None;
-        if let (Some(times), Phase::Ready(since)) = (&mut self.stats.times, entry.phase) {
-            times.handed_out(self.ready.tenant_name(entry.place.tenant), now.since(since));
-            waited = Some(now.since(since));
-        }
-        entry.phase = Phase::Running(now);
-        let failures = entry.failures.as_deref();
-        entry.ahead_of_retry =
-            failures.is_some_and(|failures| failures.retry_at != Moment::NEVER && now < failures.retry_at);
-        Handed {
-            id,
-            key: entry.key.clone(),
-            priority: entry.place.priority,
-            failed_attempts: failures.map_or(0, |failures| failures.attempts),
-            waited,
-        }
     }
 }

@@ -11,7 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
 use crate::config::Priority;
-use crate::list::{Arena, Links, List};
+use crate::list::{Arena, Links, List, Ring};
 
 const LEVELS: usize = Priority::ALL.len();
 
@@ -29,8 +29,8 @@ pub(crate) struct Ready {
 
 #[derive(Debug, Default)]
 struct Level {
-    /// The tenants that have keys here; the first is next.
-    ring: List,
+    /// The tenants that have keys here.
+    ring: Ring,
     n_keys: usize,
     /// How often this level had keys and another was served, since it was served last.
     passed_over: u32,
@@ -46,14 +46,21 @@ struct Tenant {
     rings: [Links; LEVELS],
 }
 
-struct Ring<'a> {
+/// The tenants of one ring.
+struct Circle<'a> {
     tenants: &'a mut Slab<Tenant>,
     level: usize,
 }
 
-impl Arena for Ring<'_> {
+impl Arena for Circle<'_> {
+    #[inline]
     fn links(&mut self, id: u32) -> &mut Links {
         &mut self.tenants[id as usize].rings[self.level]
+    }
+
+    #[inline]
+    fn neighbours(&self, id: u32) -> Links {
+        self.tenants[id as usize].rings[self.level]
     }
 }
 
@@ -62,6 +69,14 @@ impl Arena for Ring<'_> {
 pub(crate) struct Place {
     pub(crate) tenant: u32,
     pub(crate) priority: Priority,
+}
+
+/// A key that was taken out in its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) id: u32,
+    /// How often its level had been passed over before, for [`Ready::undo`].
+    pub(crate) passed_over: u32,
 }
 
 impl Ready {
@@ -151,11 +166,11 @@ impl Ready {
         let was_empty = line.is_empty();
         line.push_back(entries, id);
         if was_empty {
-            let mut ring = Ring {
+            let mut circle = Circle {
                 tenants: &mut self.tenants,
                 level: at,
             };
-            level.ring.push_back(&mut ring, place.tenant);
+            level.ring.push_back(&mut circle, place.tenant);
         }
     }
 
@@ -168,41 +183,97 @@ impl Ready {
         let line = &mut self.tenants[place.tenant as usize].lines[at];
         line.remove(entries, id);
         if line.is_empty() {
-            let mut ring = Ring {
+            let mut circle = Circle {
                 tenants: &mut self.tenants,
                 level: at,
             };
-            level.ring.remove(&mut ring, place.tenant);
+            level.ring.remove(&mut circle, place.tenant);
         }
     }
 
     /// Takes the next key.
-    pub(crate) fn pop(&mut self, entries: &mut impl Arena) -> Option<u32> {
+    pub(crate) fn pop(&mut self, entries: &mut impl Arena) -> Option<Turn> {
         let at = self.next_level()?;
-        for (other, level) in self.levels.iter_mut().enumerate() {
-            if other == at || level.n_keys == 0 {
-                level.passed_over = 0;
-            } else {
-                level.passed_over = level.passed_over.saturating_add(1);
-            }
+        let passed_over = std::mem::take(&mut self.levels[at].passed_over);
+        if self.levels[at].n_keys < self.n_keys {
+            self.pass_over_others(at);
         }
         let level = &mut self.levels[at];
-        let tenant = level.ring.first()?;
+        let tenant = level.ring.next()?;
         let line = &mut self.tenants[tenant as usize].lines[at];
-        let id = line.first()?;
-        line.remove(entries, id);
+        let id = line.pop_front(entries)?;
         level.n_keys -= 1;
         self.n_keys -= 1;
         let more = !line.is_empty();
-        let mut ring = Ring {
+        let mut circle = Circle {
             tenants: &mut self.tenants,
             level: at,
         };
-        level.ring.remove(&mut ring, tenant);
         if more {
-            level.ring.push_back(&mut ring, tenant);
+            level.ring.rotate(&circle);
+        } else {
+            level.ring.remove(&mut circle, tenant);
         }
-        Some(id)
+        Some(Turn { id, passed_over })
+    }
+
+    /// Looks at what the next `n` turns will touch.
+    ///
+    /// Where very many keys wait, each is somewhere else in memory. A turn would wait for its key; here nothing
+    /// depends on what was found, and the processor reads many at once.
+    pub(crate) fn bring_near(&mut self, entries: &impl Arena, n: usize) {
+        for (at, level) in self.levels.iter().enumerate() {
+            let circle = Circle {
+                tenants: &mut self.tenants,
+                level: at,
+            };
+            let mut ring = level.ring;
+            for _ in 0..n.min(level.n_keys) {
+                let Some(tenant) = ring.next() else {
+                    break;
+                };
+                if let Some(id) = circle.tenants[tenant as usize].lines[at].second(entries) {
+                    std::hint::black_box(entries.neighbours(id));
+                }
+                ring.rotate(&circle);
+            }
+        }
+    }
+
+    fn pass_over_others(&mut self, served: usize) {
+        for (at, level) in self.levels.iter_mut().enumerate() {
+            if at != served && level.n_keys > 0 {
+                level.passed_over = level.passed_over.saturating_add(1);
+            }
+        }
+    }
+
+    /// Makes a key that was taken out the next one again, as if nobody had had this turn.
+    ///
+    /// Of several that were taken, the last has to come first.
+    pub(crate) fn undo(&mut self, entries: &mut impl Arena, turn: Turn, place: Place) {
+        let at = place.priority.index();
+        for (other, level) in self.levels.iter_mut().enumerate() {
+            if other == at {
+                level.passed_over = level.passed_over.max(turn.passed_over);
+            } else {
+                level.passed_over = level.passed_over.saturating_sub(1);
+            }
+        }
+        let level = &mut self.levels[at];
+        level.n_keys += 1;
+        self.n_keys += 1;
+        let line = &mut self.tenants[place.tenant as usize].lines[at];
+        let was_empty = line.is_empty();
+        line.push_front(entries, turn.id);
+        let mut circle = Circle {
+            tenants: &mut self.tenants,
+            level: at,
+        };
+        if !was_empty {
+            level.ring.remove(&mut circle, place.tenant);
+        }
+        level.ring.push_front(&mut circle, place.tenant);
     }
 
     /// The highest level with keys, unless a lower one has been passed over too often.

@@ -4,6 +4,7 @@ mod behaviour;
 mod debounce;
 mod histories;
 mod model;
+mod trays;
 
 use std::time::Duration;
 

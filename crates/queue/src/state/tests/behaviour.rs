@@ -69,6 +69,28 @@ fn a_change_of_a_failing_key_runs_soon_without_burning_an_attempt() {
     assert_eq!(bench.state.dead_letters(now)[0].attempts, 3);
 }
 
+/// It had no retry any more: the run was taken for one whose retry is scheduled, and that was forgotten.
+#[test]
+fn a_key_forgotten_during_a_changes_run_that_fails_is_tried_again() {
+    let mut bench = Bench::new(Config {
+        backoff: Backoff {
+            first: Duration::from_secs(100),
+            ..Backoff::default()
+        },
+        ..config()
+    });
+    bench.add(1);
+    bench.fail();
+    bench.add(1);
+    bench.pass(1_000);
+    let (_, id) = bench.take().unwrap();
+    let now = bench.moment();
+    bench.state.forget(super::hash(1), &1, now);
+    bench.finish(id, Outcome::Failed("broken".to_owned()));
+    bench.pass(100_000);
+    assert_eq!(bench.done(), Some(1));
+}
+
 #[test]
 fn a_poison_key_that_keeps_changing_runs_once_a_second() {
     let mut bench = Bench::new(Config {

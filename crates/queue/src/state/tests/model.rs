@@ -10,15 +10,21 @@ use crate::work::Outcome;
 
 /// Keys without failures and delays: what must be ready, in which order.
 #[derive(Default)]
-struct Model {
+pub(super) struct Model {
     /// Ready keys of each priority and tenant.
     lines: BTreeMap<(Priority, &'static str), Vec<u32>>,
-    running: BTreeMap<u32, u32>,
+    pub(super) running: BTreeMap<u32, u32>,
     again: BTreeMap<u32, Priority>,
+    /// Keys on trays, and the highest priority they were added with there.
+    laid_out: BTreeMap<u32, Option<Priority>>,
 }
 
 impl Model {
-    fn add(&mut self, key: u32, priority: Priority) {
+    pub(super) fn add(&mut self, key: u32, priority: Priority) {
+        if let Some(raised) = self.laid_out.get_mut(&key) {
+            *raised = Some(priority).max(*raised);
+            return;
+        }
         if self.running.contains_key(&key) {
             let again = self.again.entry(key).or_insert(priority);
             *again = priority.max(*again);
@@ -40,22 +46,44 @@ impl Model {
     }
 
     /// Checks that `key` may be next: it is the first of a line.
-    fn taken(&mut self, key: u32, id: u32) {
+    fn next(&mut self, key: u32) {
         assert!(!self.running.contains_key(&key), "{key} twice at once");
         let line = self.lines.values_mut().find(|line| line.first() == Some(&key));
         line.unwrap_or_else(|| panic!("{key} is not first in a line"))
             .remove(0);
+    }
+
+    pub(super) fn taken(&mut self, key: u32, id: u32) {
+        self.next(key);
         self.running.insert(key, id);
     }
 
-    fn done(&mut self, key: u32) {
+    pub(super) fn laid_out(&mut self, key: u32) {
+        self.next(key);
+        self.laid_out.insert(key, None);
+    }
+
+    pub(super) fn begun(&mut self, key: u32, id: u32) {
+        assert!(self.laid_out.remove(&key).is_some());
+        self.running.insert(key, id);
+    }
+
+    pub(super) fn given_back(&mut self, key: u32, before: Priority) {
+        let raised = self.laid_out.remove(&key).expect("it was laid out");
+        match raised.filter(|raised| *raised > before) {
+            Some(raised) => self.line(raised, key).push(key),
+            None => self.line(before, key).insert(0, key),
+        }
+    }
+
+    pub(super) fn done(&mut self, key: u32) {
         self.running.remove(&key);
         if let Some(priority) = self.again.remove(&key) {
             self.add(key, priority);
         }
     }
 
-    fn n_ready(&self) -> usize {
+    pub(super) fn n_ready(&self) -> usize {
         self.lines.values().map(Vec::len).sum()
     }
 }
