@@ -23,6 +23,15 @@ pub trait Disk: Debug + Send + Sync + 'static {
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// An existing file, to be written at its end.
     fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// An existing file, to be written from `end` on; behind it are only zeros, which stay as room where there is such a
+    /// thing, and are cut off where there is not.
+    fn resume(&self, name: &str, end: u64) -> io::Result<Box<dyn DiskFile>> {
+        let mut file = self.append(name)?;
+        if self.len(name)? > end {
+            file.truncate(end)?;
+        }
+        Ok(file)
+    }
     /// Gives a file another name, and replaces an old one of that name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
@@ -35,8 +44,13 @@ pub trait Disk: Debug + Send + Sync + 'static {
 pub trait DiskFile: Write + Debug + Send {
     /// Makes contents and length durable.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts the file; later writes go to the new end.
+    /// Cuts the file, and the room behind it; later writes go to the new end.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
+    /// Makes room for so many bytes: zeros behind the end, which later writes replace. A sync of what fits in there need
+    /// not make a new length durable, which takes a file system longer than the contents. Does nothing by default.
+    fn reserve(&mut self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// An open file that is read anywhere.
@@ -131,19 +145,24 @@ impl Disk for Directory {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        // Append mode, so that writes after a truncate go to the new end.
         let path = self.path.join(name);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        Ok(Box::new(private().append(true).create_new(true).open(path)?))
+        let file = private().write(true).create_new(true).open(path)?;
+        Ok(Box::new(Growing { file, end: 0 }))
     }
 
     fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(
-            OpenOptions::new().append(true).open(self.path.join(name))?,
-        ))
+        let file = OpenOptions::new().write(true).open(self.path.join(name))?;
+        let end = file.metadata()?.len();
+        Ok(Box::new(Growing { file, end }))
+    }
+
+    fn resume(&self, name: &str, end: u64) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().write(true).open(self.path.join(name))?;
+        Ok(Box::new(Growing { file, end }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -189,14 +208,66 @@ fn private() -> OpenOptions {
     OpenOptions::new()
 }
 
-impl DiskFile for File {
+/// A file that is written from `end` on, whatever lies behind.
+#[derive(Debug)]
+struct Growing {
+    file: File,
+    end: u64,
+}
+
+/// Zeros are written in pieces of this size.
+const ZEROS: usize = 64 << 10;
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = write_at(&self.file, bytes, self.end)?;
+        self.end += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl DiskFile for Growing {
     fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
+        self.file.sync_data()
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.set_len(len)
+        self.file.set_len(len)?;
+        self.end = len;
+        Ok(())
     }
+
+    // Written, not only allocated: blocks that were never written must be marked when they first are, which a sync has
+    // to wait for as it waits for a length.
+    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        let (mut at, wanted) = (self.file.metadata()?.len().max(self.end), self.end + bytes);
+        let zeros = vec![0; ZEROS];
+        while at < wanted {
+            let piece = usize::try_from(wanted - at).unwrap_or(ZEROS).min(ZEROS);
+            match write_at(&self.file, &zeros[..piece], at) {
+                Ok(0) => return Err(io::ErrorKind::StorageFull.into()),
+                Ok(n) => at += n as u64,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::write_at(file, bytes, offset)
+}
+
+#[cfg(not(unix))]
+fn write_at(mut file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    io::Seek::seek(&mut file, io::SeekFrom::Start(offset))?;
+    file.write(bytes)
 }
 
 #[cfg(unix)]

@@ -26,10 +26,52 @@ pub struct Faults {
     pub short: Option<usize>,
 }
 
+/// What a disk writes whole or not at all.
+const SECTOR: usize = 512;
+
 #[derive(Clone, Debug, Default)]
 struct Inode {
     bytes: Vec<u8>,
     synced: usize,
+    /// What was there before writes to reserved room that are not synced, and where, oldest first.
+    replaced: Vec<(usize, Vec<u8>)>,
+}
+
+impl Inode {
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let overlap = bytes.len().min(self.bytes.len().saturating_sub(at));
+        if overlap > 0 {
+            let room = &mut self.bytes[at..at + overlap];
+            self.replaced.push((at, room.to_vec()));
+            room.copy_from_slice(&bytes[..overlap]);
+        }
+        self.bytes.extend_from_slice(&bytes[overlap..]);
+    }
+
+    fn sync(&mut self) {
+        self.synced = self.bytes.len();
+        self.replaced.clear();
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+        self.synced = self.synced.min(len);
+        self.replaced.retain_mut(|(at, old)| {
+            old.truncate(len.saturating_sub(*at));
+            !old.is_empty()
+        });
+    }
+
+    /// Takes writes back that no sync made durable, where `survives` says no.
+    fn lose(&mut self, mut survives: impl FnMut(usize) -> bool) {
+        for (at, old) in std::mem::take(&mut self.replaced).into_iter().rev() {
+            for (at, old) in (at..).zip(old) {
+                if !survives(at) {
+                    self.bytes[at] = old;
+                }
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -56,14 +98,40 @@ impl SimDisk {
 
     /// The directory after the machine went down: of each file the synced part is there, and of the rest
     /// whatever `keep` says (given its length). Names are as they were.
+    /// What was written to reserved room counts as the first of the rest.
     pub fn crashed(&self, mut keep: impl FnMut(usize) -> usize) -> SimDisk {
+        self.after_a_crash(|inode| {
+            let replaced = inode.replaced.iter().map(|(_, old)| old.len()).sum::<usize>();
+            let from = inode.replaced.first().map_or(0, |(at, _)| *at);
+            let unsynced = replaced + inode.bytes.len() - inode.synced;
+            let kept = keep(unsynced).min(unsynced);
+            inode.lose(|at| at < from + kept);
+            inode.bytes.truncate(inode.synced + kept.saturating_sub(replaced));
+        })
+    }
+
+    /// The directory after the machine went down while sectors were written in any order: each that was not synced is as
+    /// it is now or as it was, as `survives` says; lengths are those of now.
+    pub fn crashed_in_any_order(&self, mut survives: impl FnMut() -> bool) -> SimDisk {
+        self.after_a_crash(|inode| {
+            let sectors = inode.bytes.len().div_ceil(SECTOR);
+            let fate: Vec<bool> = (0..sectors).map(|_| survives()).collect();
+            inode.lose(|at| fate[at / SECTOR]);
+            let synced = inode.synced;
+            for (at, byte) in inode.bytes.iter_mut().enumerate().skip(synced) {
+                if !fate[at / SECTOR] {
+                    *byte = 0;
+                }
+            }
+        })
+    }
+
+    fn after_a_crash(&self, mut crash: impl FnMut(&mut Inode)) -> SimDisk {
         let after = SimDisk::default();
         for (name, file) in &self.lock().files {
             let mut inode = lock(file).clone();
-            let unsynced = inode.bytes.len() - inode.synced;
-            let len = inode.synced + keep(unsynced).min(unsynced);
-            inode.bytes.truncate(len);
-            inode.synced = len;
+            crash(&mut inode);
+            inode.sync();
             after
                 .lock()
                 .files
@@ -77,7 +145,7 @@ impl SimDisk {
         let file = self.lock().files[name].clone();
         let mut inode = lock(&file);
         edit(&mut inode.bytes);
-        inode.synced = inode.bytes.len();
+        inode.sync();
     }
 
     /// The names that begin so.
@@ -126,6 +194,7 @@ impl Disk for SimDisk {
         Ok(Box::new(SimFile {
             disk: self.clone(),
             inode: self.file(name)?,
+            end: 0,
         }))
     }
 
@@ -139,13 +208,19 @@ impl Disk for SimDisk {
         Ok(Box::new(SimFile {
             disk: self.clone(),
             inode,
+            end: 0,
         }))
     }
 
     fn append(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.resume(name, self.len(name)?)
+    }
+
+    fn resume(&self, name: &str, end: u64) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(SimFile {
             disk: self.clone(),
             inode: self.file(name)?,
+            end: end as usize,
         }))
     }
 
@@ -176,6 +251,20 @@ impl Disk for SimDisk {
 struct SimFile {
     disk: SimDisk,
     inode: Arc<Mutex<Inode>>,
+    /// Where writes go; what lies behind is reserved.
+    end: usize,
+}
+
+impl SimFile {
+    /// How many of the bytes that make the file longer there is room for.
+    fn take_space(faults: &mut Faults, wanted: usize) -> usize {
+        let Some(space) = &mut faults.space else {
+            return wanted;
+        };
+        let taken = wanted.min(*space);
+        *space -= taken;
+        taken
+    }
 }
 
 impl Write for SimFile {
@@ -189,14 +278,14 @@ impl Write for SimFile {
                 return Err(io::Error::other("injected write error"));
             }
         }
-        if let Some(space) = &mut faults.space {
-            n = n.min(*space);
-            *space -= n;
-            if n == 0 {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
+        let mut inode = lock(&self.inode);
+        let reserved = n.min(inode.bytes.len().saturating_sub(self.end));
+        n = reserved + Self::take_space(faults, n - reserved);
+        if n == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
         }
-        lock(&self.inode).bytes.extend_from_slice(&bytes[..n]);
+        inode.write(self.end, &bytes[..n]);
+        self.end += n;
         Ok(n)
     }
 
@@ -210,9 +299,21 @@ impl DiskFile for SimFile {
         if self.disk.lock().faults.sync {
             return Err(io::Error::other("injected sync error"));
         }
-        let mut inode = lock(&self.inode);
-        inode.synced = inode.bytes.len();
+        lock(&self.inode).sync();
         Ok(())
+    }
+
+    fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        let faults = &mut self.disk.lock().faults;
+        let mut inode = lock(&self.inode);
+        let missing = (self.end + bytes as usize).saturating_sub(inode.bytes.len());
+        let got = Self::take_space(faults, missing);
+        let len = inode.bytes.len() + got;
+        inode.bytes.resize(len, 0);
+        match got < missing {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
@@ -222,8 +323,8 @@ impl DiskFile for SimFile {
         }
         let mut inode = lock(&self.inode);
         let freed = inode.bytes.len() - len as usize;
-        inode.bytes.truncate(len as usize);
-        inode.synced = inode.synced.min(len as usize);
+        inode.truncate(len as usize);
+        self.end = len as usize;
         if let Some(space) = &mut faults.space {
             *space += freed;
         }

@@ -2,7 +2,8 @@
 //!
 //! A file is one header and then frames. A frame is what one sync made durable: a header with its own
 //! checksum, then the records of the group. So at most the last frame of the last log file can be torn,
-//! and what follows a damaged frame tells a torn tail from damage in the middle.
+//! and what follows a damaged frame tells a torn tail from damage in the middle. A log file may end in
+//! zeros, which are room for frames to come: no frame begins with a zero.
 
 use std::io::{self, Read};
 
@@ -151,6 +152,7 @@ impl FrameBuffer {
 #[derive(Debug)]
 pub(crate) struct FrameReader<R> {
     input: R,
+    kind: FileKind,
     payload: Vec<u8>,
     /// The offset after the last good frame.
     pub(crate) offset: u64,
@@ -167,6 +169,7 @@ impl<R: Read> FrameReader<R> {
         Ok((
             Self {
                 input,
+                kind,
                 payload: Vec::new(),
                 offset: FILE_HEADER as u64,
             },
@@ -174,13 +177,19 @@ impl<R: Read> FrameReader<R> {
         ))
     }
 
-    /// The next frame's first revision and records; `None` at the end of the file.
+    /// The next frame's first revision and records; `None` at the end of the file, or where only room follows.
     pub(crate) fn next(&mut self) -> Result<Option<(Revision, Records<'_>)>, Damage> {
         let mut header = [0; FRAME_HEADER];
-        match read_fully(&mut self.input, &mut header)? {
-            0 => return Ok(None),
-            FRAME_HEADER => {}
-            _ => return Err(Damage::Short("frame header")),
+        let read = read_fully(&mut self.input, &mut header)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        let may_be_room = self.kind == FileKind::Log && header == [0; FRAME_HEADER];
+        if may_be_room && only_zeros(&mut self.input)? {
+            return Ok(None);
+        }
+        if read < FRAME_HEADER {
+            return Err(Damage::Short("frame header"));
         }
         let (first, len, sum) = parse_frame_header(&header)?;
         self.payload.clear();
@@ -285,6 +294,18 @@ fn split_text(bytes: &[u8], len: u32) -> Result<(&str, &[u8]), Damage> {
         .ok_or(Damage::Record("short text"))?;
     let text = std::str::from_utf8(text).map_err(|_| Damage::Record("text is not UTF-8"))?;
     Ok((text, rest))
+}
+
+/// Whether nothing but zeros is left.
+fn only_zeros(input: &mut impl Read) -> io::Result<bool> {
+    let mut buffer = [0; 4096];
+    loop {
+        match read_fully(input, &mut buffer)? {
+            0 => return Ok(true),
+            n if buffer[..n].iter().any(|byte| *byte != 0) => return Ok(false),
+            _ => {}
+        }
+    }
 }
 
 fn read_fully(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {

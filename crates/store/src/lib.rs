@@ -22,7 +22,8 @@
 //!
 //! # On disk
 //!
-//! `log-<revision>` files hold the writes from that revision on, in checksummed frames of one sync each;
+//! `log-<revision>` files hold the writes from that revision on, in checksummed frames of one sync each, and may end
+//! in zeros, which are room for those to come;
 //! `snapshot-<revision>` holds the whole state at that revision and replaces the log before it; `LOCK` keeps a
 //! second process out. Opening loads the newest snapshot, applies the log after it, and cuts off the one
 //! write that a crash may have left unfinished. Damage anywhere else is an [`OpenError`] that names file and

@@ -39,28 +39,48 @@ pub(crate) struct Log {
     file: Box<dyn DiskFile>,
     // The length that is durable; nothing beyond it was acknowledged.
     len: u64,
+    // Up to here the file is there already, as zeros. Never less than `len` says, possibly more than is true.
+    room: u64,
     health: Health,
-    segment_bytes: u64,
+    sizes: Sizes,
     frame: FrameBuffer,
+}
+
+/// Where the frames of a file end, and where the room behind them does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) len: u64,
+    pub(crate) room: u64,
+}
+
+/// How log files grow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// A file that is longer is followed by another.
+    pub(crate) segment_bytes: u64,
+    /// So much room is made at once for what is to come.
+    pub(crate) room_bytes: u64,
 }
 
 impl Log {
     /// Goes on at the end of a file that was recovered up to `len` and synced.
-    pub(crate) fn resume(disk: Arc<dyn Disk>, file: Box<dyn DiskFile>, len: u64, segment_bytes: u64) -> Self {
+    pub(crate) fn resume(disk: Arc<dyn Disk>, file: Box<dyn DiskFile>, ends: Ends, sizes: Sizes) -> Self {
         Self {
             disk,
             file,
-            len,
+            len: ends.len,
+            room: ends.room,
             health: Health::Good,
-            segment_bytes,
+            sizes,
             frame: FrameBuffer::default(),
         }
     }
 
     /// Starts a new file.
-    pub(crate) fn create(disk: Arc<dyn Disk>, first: Revision, segment_bytes: u64) -> io::Result<Self> {
+    pub(crate) fn create(disk: Arc<dyn Disk>, first: Revision, sizes: Sizes) -> io::Result<Self> {
         let file = create_segment(&*disk, first)?;
-        Ok(Self::resume(disk, file, FILE_HEADER as u64, segment_bytes))
+        let len = FILE_HEADER as u64;
+        Ok(Self::resume(disk, file, Ends { len, room: len }, sizes))
     }
 
     /// Makes the changes durable, all or none, and says how many bytes that took. Revisions are dense.
@@ -74,8 +94,9 @@ impl Log {
             self.frame.push(&record(change));
         }
         let started = Instant::now();
+        let written = self.frame.len() as u64;
+        self.make_room(written);
         let frame = self.frame.finish(first);
-        let written = frame.len() as u64;
         if let Err(error) = write_all(&mut *self.file, frame) {
             return Err(self.write_failed(&error));
         }
@@ -90,6 +111,19 @@ impl Log {
         );
         add(&counters.log_bytes, written);
         Ok(written)
+    }
+
+    /// Lets the file grow ahead of what is written. If that fails it grows with each write.
+    fn make_room(&mut self, needed: u64) {
+        let Sizes { room_bytes, .. } = self.sizes;
+        if room_bytes == 0 || self.len + needed <= self.room {
+            return;
+        }
+        if let Err(error) = self.file.reserve(needed + room_bytes) {
+            tracing::debug!(%error, "no room ahead of the log");
+        }
+        // Also after a failure: it is soon enough to try again when that much is written.
+        self.room = self.len + needed + room_bytes;
     }
 
     fn make_ready(&mut self) -> Result<(), StorageError> {
@@ -109,7 +143,7 @@ impl Log {
 
     /// Whether the present file is long enough.
     pub(crate) fn is_long(&self) -> bool {
-        self.len >= self.segment_bytes
+        self.len >= self.sizes.segment_bytes
     }
 
     /// Goes on in a new file whose first record will take `first`. If that fails the present one stays.
@@ -119,8 +153,12 @@ impl Log {
         }
         match create_segment(&*self.disk, first) {
             Ok(file) => {
+                // What is left of the room goes. If not, it is only zeros that nobody minds.
+                if self.room > self.len {
+                    let _ = self.file.truncate(self.len);
+                }
                 self.file = file;
-                self.len = FILE_HEADER as u64;
+                (self.len, self.room) = (FILE_HEADER as u64, FILE_HEADER as u64);
                 Ok(())
             }
             Err(error) => {
@@ -151,6 +189,7 @@ impl Log {
         // The group was not acknowledged. Take it away as far as that works, so that a restart does not
         // bring it back from a page cache that the disk never got.
         let _ = self.file.truncate(self.len);
+        self.room = self.len;
         self.fail("sync", error)
     }
 
@@ -160,6 +199,7 @@ impl Log {
                 message: format!("cut back the log: {error}").into(),
             });
         }
+        self.room = self.len;
         match self.file.sync() {
             Ok(()) => {
                 self.health = Health::Good;

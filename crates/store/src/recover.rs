@@ -9,7 +9,7 @@ use skopos_disk::{Disk, TakeError};
 use crate::{
     entry::{Entry, Event, EventOp, Revision},
     frame::{Damage, FILE_HEADER, FileKind, FrameReader, Record, RecordKind, holds_frame},
-    log::{Log, log_name, parse_log_name},
+    log::{Ends, Log, Sizes, log_name, parse_log_name},
     snapshot,
     space::History,
     state::{Change, State},
@@ -116,11 +116,7 @@ pub(crate) struct Recovered {
 }
 
 /// Reads what the directory holds and makes it ready for writes.
-pub(crate) fn recover(
-    disk: &Arc<dyn Disk>,
-    history: &History,
-    segment_bytes: u64,
-) -> Result<Recovered, OpenError> {
+pub(crate) fn recover(disk: &Arc<dyn Disk>, history: &History, sizes: Sizes) -> Result<Recovered, OpenError> {
     let io_error = |source| OpenError::Io {
         path: disk.path(),
         source,
@@ -132,22 +128,25 @@ pub(crate) fn recover(
         disk: &**disk,
         state,
         last: None,
+        is_torn: false,
     };
     let (end, log_bytes) = replay.segments(&segments)?;
-    let Replay { state, last, .. } = replay;
+    let Replay {
+        state, last, is_torn, ..
+    } = replay;
     // Before a new file may take the name of an old one.
     tidy(&**disk, &names, &segments);
     let next = Revision(state.revision().0 + 1);
     let log = match end {
         Some((name, len)) => {
-            let mut log = reopen(disk, &name, len, segment_bytes).map_err(io_error)?;
+            let mut log = reopen(disk, &name, len, is_torn, sizes).map_err(io_error)?;
             if last != Some(state.revision()) {
                 // Someone cut the log to before the snapshot. Leave no gap inside a file.
                 log.rotate(next).map_err(io_error)?;
             }
             log
         }
-        None => Log::create(disk.clone(), next, segment_bytes).map_err(|source| OpenError::Directory {
+        None => Log::create(disk.clone(), next, sizes).map_err(|source| OpenError::Directory {
             path: disk.path(),
             source,
         })?,
@@ -225,6 +224,8 @@ struct Replay<'a> {
     state: State,
     // The last revision read, also of records that the snapshot already had.
     last: Option<Revision>,
+    // Whether the last file has more than room behind its sound part.
+    is_torn: bool,
 }
 
 impl Replay<'_> {
@@ -243,7 +244,7 @@ impl Replay<'_> {
         Ok((end, total))
     }
 
-    /// Applies one file; returns the length of its sound part, which is all of it unless it is the last.
+    /// Applies one file; returns the length of its sound part.
     fn segment(&mut self, first: Revision, is_last: bool) -> Result<u64, OpenError> {
         let name = log_name(first);
         let path = self.disk.path().join(&name);
@@ -269,6 +270,7 @@ impl Replay<'_> {
                         return Err(damaged(at, damage));
                     }
                     tracing::warn!(path = %path.display(), offset = at, %damage, "cutting off an unfinished write");
+                    self.is_torn = true;
                     return Ok(at);
                 }
             }
@@ -356,14 +358,15 @@ fn change(state: &State, record: &Record<'_>) -> Result<Change, Damage> {
 
 /// Opens the last log file for appending, without what was torn. Synced, because a killed process may
 /// have left records that only the page cache knows, and readers are about to see them.
-fn reopen(disk: &Arc<dyn Disk>, name: &str, len: u64, segment_bytes: u64) -> io::Result<Log> {
-    let mut file = disk.append(name)?;
-    if disk.len(name)? > len {
+fn reopen(disk: &Arc<dyn Disk>, name: &str, len: u64, is_torn: bool, sizes: Sizes) -> io::Result<Log> {
+    let mut file = disk.resume(name, len)?;
+    if is_torn {
         file.truncate(len)?;
     }
     file.sync()?;
     disk.sync_names()?;
-    Ok(Log::resume(disk.clone(), file, len, segment_bytes))
+    let room = disk.len(name)?;
+    Ok(Log::resume(disk.clone(), file, Ends { len, room }, sizes))
 }
 
 /// Removes temporary files and log files without records. Failure is harmless: the next start tries again.

@@ -15,6 +15,7 @@ use crate::{
     commit::{Committer, Core, Groups, Limits, Request},
     entry::{Compacted, Entry, Revision},
     journal::Journal,
+    log::Sizes,
     plan::Task,
     recover::{EMPTY, OpenError, recover},
     space::{History, Space},
@@ -35,6 +36,9 @@ pub struct Config {
     pub snapshot_after_bytes: u64,
     /// The log goes on in a new file when one exceeds this.
     pub segment_bytes: u64,
+    /// A file of the log grows by so much ahead of what is written, which makes syncs quicker; 0 lets it grow with
+    /// each write.
+    pub room_bytes: u64,
     /// How many writes may wait. Full: writers wait in [`Store::write`], in order.
     pub queue_capacity: usize,
     /// How many writes share one sync at most.
@@ -50,6 +54,7 @@ impl Default for Config {
             history: History::default(),
             snapshot_after_bytes: 64 << 20,
             segment_bytes: 16 << 20,
+            room_bytes: 1 << 20,
             queue_capacity: 1024,
             max_batch: 512,
             max_write_bytes: 8 << 20,
@@ -99,7 +104,11 @@ impl Store {
 
     /// Opens the store that a disk holds.
     pub(crate) fn open_on(disk: Arc<dyn Disk>, config: &Config) -> Result<Self, OpenError> {
-        let recovered = recover(&disk, &config.history, config.segment_bytes)?;
+        let sizes = Sizes {
+            segment_bytes: config.segment_bytes,
+            room_bytes: config.room_bytes,
+        };
+        let recovered = recover(&disk, &config.history, sizes)?;
         let journal = Journal::new(disk, recovered.log, config.snapshot_after_bytes);
         let journal = journal.with_sizes(recovered.log_bytes, recovered.snapshot_bytes);
         Self::start(recovered.state, Some(journal), config)

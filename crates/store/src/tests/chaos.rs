@@ -24,6 +24,10 @@ enum Step {
     Crash {
         keep: u8,
     },
+    /// The same, and what survives is any of the sectors.
+    CrashInAnyOrder {
+        seed: u64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -50,6 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => faults,
         2 => Just(Step::Repair),
         2 => any::<u8>().prop_map(|keep| Step::Crash { keep }),
+        1 => any::<u64>().prop_map(|seed| Step::CrashInAnyOrder { seed }),
     ]
 }
 
@@ -79,6 +84,14 @@ impl Bench {
             Step::Fault(faults) => self.disk.set(*faults),
             Step::Repair => self.disk.set(Faults::default()),
             Step::Crash { keep } => self.crash(usize::from(*keep)).await,
+            Step::CrashInAnyOrder { seed } => {
+                let mut fate = *seed;
+                let disk = self.disk.crashed_in_any_order(|| {
+                    fate = fate.rotate_left(1);
+                    fate & 1 == 1
+                });
+                self.restart_on(disk).await;
+            }
         }
         let visible = content(&self.store) == self.acknowledged && self.store.revision() == self.revision;
         assert!(visible, "readers see exactly what was acknowledged");
@@ -101,6 +114,10 @@ impl Bench {
     async fn crash(&mut self, keep: usize) {
         // The image is taken first: closing may still finish a snapshot.
         let disk = self.disk.crashed(|unsynced| unsynced * keep / 255);
+        self.restart_on(disk).await;
+    }
+
+    async fn restart_on(&mut self, disk: SimDisk) {
         self.store.close().await;
         self.disk = disk;
         self.store = open(&self.disk, &small()).unwrap();

@@ -5,7 +5,10 @@ use std::sync::{Arc, atomic::AtomicBool};
 use super::{delete, dump, large, open, put, run, small, text, write};
 use skopos_disk::{Disk, Faults, SimDisk};
 
-use crate::{OpenError, Revision, StorageError, WriteError, commit::Core, recover::recover, snapshot};
+use crate::{
+    Config, OpenError, Revision, StorageError, WriteError, commit::Core, log::Sizes, recover::recover,
+    snapshot,
+};
 
 const S: &str = "core/configmaps";
 
@@ -294,7 +297,7 @@ fn a_flipped_bit_before_the_last_frame_is_an_error_that_names_the_place() {
 fn a_missing_log_file_is_a_gap() {
     run(async {
         let disk = SimDisk::default();
-        let config = crate::Config {
+        let config = Config {
             snapshot_after_bytes: u64::MAX,
             ..small()
         };
@@ -349,7 +352,11 @@ fn a_log_cut_to_before_the_snapshot_loses_nothing_that_the_snapshot_has() {
         store.close().await;
         let (before, log) = (dump(&store), "log-00000000000000000002");
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let core = Core::new(recover(&shared, &large().history, u64::MAX).unwrap().state);
+        let sizes = Sizes {
+            segment_bytes: u64::MAX,
+            room_bytes: 0,
+        };
+        let core = Core::new(recover(&shared, &large().history, sizes).unwrap().state);
         snapshot::take(&core, &disk, &AtomicBool::new(false)).unwrap();
         disk.edit(log, |bytes| bytes.truncate(bytes.len() / 2));
         disk.create("log-00000000000000000012").unwrap();
@@ -358,6 +365,137 @@ fn a_log_cut_to_before_the_snapshot_loses_nothing_that_the_snapshot_has() {
         assert_eq!(write(&store, put(S, "more", "x")).await.unwrap(), Revision(12));
         store.close().await;
         assert_eq!(dump(&open(&disk, &large()).unwrap()), dump(&store));
+    });
+}
+
+/// Bounds that the test does not reach, with room ahead of what is written.
+fn roomy() -> Config {
+    Config {
+        room_bytes: 4_096,
+        ..large()
+    }
+}
+
+#[test]
+fn room_ahead_of_the_log_is_used_again_after_a_restart() {
+    run(async {
+        let (disk, log) = (SimDisk::default(), "log-00000000000000000002");
+        let store = open(&disk, &roomy()).unwrap();
+        write(&store, put(S, "a", "1")).await.unwrap();
+        let length = disk.content(log).len();
+        assert!(length > 4_096, "{length}");
+        write(&store, put(S, "b", "2")).await.unwrap();
+        store.close().await;
+        for again in [disk.crashed(|_| 0), disk.clone()] {
+            let store = open(&again, &roomy()).unwrap();
+            assert_eq!((store.count(S), store.revision()), (2, Revision(3)));
+            write(&store, put(S, "c", "3")).await.unwrap();
+            store.close().await;
+            assert_eq!(again.content(log).len(), length);
+            assert_eq!(open(&again, &roomy()).unwrap().count(S), 3);
+        }
+    });
+}
+
+/// Sectors of the unfinished write come through or not, whatever their order.
+#[test]
+fn an_unfinished_write_into_room_is_there_whole_or_not_at_all() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &roomy()).unwrap();
+        write(&store, put(S, "a", "1")).await.unwrap();
+        disk.set(Faults {
+            sync: true,
+            truncate: true,
+            ..Faults::default()
+        });
+        write(&store, put(S, "b", &"x".repeat(2_000))).await.unwrap_err();
+        for fate in 0..64_u32 {
+            let mut sector = 0;
+            let torn = disk.crashed_in_any_order(|| {
+                sector += 1;
+                fate >> (sector % 6) & 1 == 1
+            });
+            let store = open(&torn, &roomy()).unwrap();
+            let whole = store.count(S) == 2 && store.revision() == Revision(3);
+            let none = store.count(S) == 1 && store.revision() == Revision(2);
+            assert!(whole || none, "fate {fate:b}");
+            write(&store, put(S, "after", &"y".repeat(300))).await.unwrap();
+            store.close().await;
+            assert_eq!(
+                dump(&open(&torn, &roomy()).unwrap()),
+                dump(&store),
+                "fate {fate:b}"
+            );
+        }
+    });
+}
+
+#[test]
+fn damage_before_the_room_is_no_end() {
+    run(async {
+        let (disk, log) = (SimDisk::default(), "log-00000000000000000002");
+        let store = open(&disk, &roomy()).unwrap();
+        let mut ends = Vec::new();
+        for key in ["a", "b", "c"] {
+            write(&store, put(S, key, "some text")).await.unwrap();
+            let sound = disk.content(log).iter().rposition(|byte| *byte != 0).unwrap();
+            ends.push(sound + 1);
+        }
+        store.close().await;
+        let holed = disk.crashed(|n| n);
+        holed.edit(log, |bytes| bytes[ends[0]..ends[1]].fill(0));
+        let error = open(&holed, &roomy()).unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+        let cut = disk.crashed(|n| n);
+        cut.edit(log, |bytes| bytes[ends[1]..].fill(0));
+        assert_eq!(open(&cut, &roomy()).unwrap().count(S), 2);
+    });
+}
+
+#[test]
+fn files_that_are_done_with_give_their_room_back() {
+    run(async {
+        let disk = SimDisk::default();
+        let config = Config {
+            segment_bytes: 1_000,
+            ..roomy()
+        };
+        let store = open(&disk, &config).unwrap();
+        for i in 0..20 {
+            write(&store, put(S, &format!("k{i}"), &"x".repeat(100)))
+                .await
+                .unwrap();
+        }
+        store.close().await;
+        let logs = disk.names_with("log-");
+        assert!(logs.len() > 2, "{logs:?}");
+        for name in &logs[..logs.len() - 1] {
+            assert!(disk.content(name).len() < 1_500, "{name}");
+        }
+        assert_eq!(dump(&open(&disk, &config).unwrap()), dump(&store));
+    });
+}
+
+#[test]
+fn a_disk_too_full_for_room_still_takes_what_fits() {
+    run(async {
+        let disk = SimDisk::default();
+        let store = open(&disk, &roomy()).unwrap();
+        disk.set(Faults {
+            space: Some(600),
+            ..Faults::default()
+        });
+        write(&store, put(S, "a", &"x".repeat(300))).await.unwrap();
+        let error = write(&store, put(S, "b", &"x".repeat(300))).await.unwrap_err();
+        assert!(
+            matches!(error, WriteError::Storage(StorageError::NoSpace { .. })),
+            "{error:?}"
+        );
+        disk.set(Faults::default());
+        write(&store, put(S, "b", &"x".repeat(300))).await.unwrap();
+        store.close().await;
+        assert_eq!(dump(&open(&disk, &roomy()).unwrap()), dump(&store));
     });
 }
 

@@ -32,15 +32,17 @@ fn small() -> Config {
         history,
         snapshot_after_bytes: 4_000,
         segment_bytes: 1_500,
+        room_bytes: 700,
         ..Config::default()
     }
 }
 
-/// Bounds that the test does not reach.
+/// Bounds that the test does not reach, and files that are no longer than what they hold.
 fn large() -> Config {
     Config {
         snapshot_after_bytes: u64::MAX,
         segment_bytes: u64::MAX,
+        room_bytes: 0,
         ..Config::default()
     }
 }

@@ -152,6 +152,7 @@ impl Bench {
             history,
             snapshot_after_bytes: 3_000,
             segment_bytes: 1_000,
+            room_bytes: 400,
             ..Config::default()
         };
         let store = open(&disk, &config).unwrap();
