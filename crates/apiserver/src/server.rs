@@ -182,8 +182,6 @@ impl ApiServer {
         self.edge.drain();
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
-        self.shared.commits.close();
-        self.shared.commits.wait().await;
         self.shared.store.close().await;
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use skopos_store::Store;
-use tokio_util::task::TaskTracker;
 
 use crate::controllers::{Garbage, Namespaces};
 use crate::definition::{Definitions, built_in_resources};
@@ -27,8 +26,6 @@ pub(crate) struct Shared {
     pub(crate) swap: Arc<tokio::sync::RwLock<()>>,
     /// Held while a service is given addresses and ports that nobody else may be given.
     pub(crate) allocation: tokio::sync::Mutex<()>,
-    /// Writes under way, each with the word to the controllers that follows it.
-    pub(crate) commits: TaskTracker,
     /// Whose token is whose, for reviews; logins are the edge's.
     pub(crate) tokens: TokenTable,
     pub(crate) settings: Settings,
@@ -59,7 +56,6 @@ impl Shared {
             garbage: Arc::new(Garbage::new()),
             swap: Arc::default(),
             allocation: tokio::sync::Mutex::new(()),
-            commits: TaskTracker::new(),
             tokens,
             settings,
         }

@@ -12,6 +12,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
+    entry::Entry,
     journal::Journal,
     plan::{Task, plan},
     state::{Change, State},
@@ -61,18 +62,41 @@ impl Core {
     }
 }
 
-/// Where the outcome of a task goes.
-pub(crate) type Answer = oneshot::Sender<Result<Change, WriteError>>;
+/// Told of the entry that a write made.
+pub(crate) type Observer = Box<dyn FnOnce(&Entry) + Send>;
+
+/// Who asked for a task.
+pub(crate) struct Writer {
+    /// Called once the change is visible, whether or not the writer still waits.
+    pub(crate) observer: Option<Observer>,
+    pub(crate) answer: oneshot::Sender<Result<Change, WriteError>>,
+}
+
+impl Writer {
+    fn tell(self, outcome: Result<Change, WriteError>) {
+        if let (Some(observer), Ok(change)) = (self.observer, &outcome) {
+            change.show(observer);
+        }
+        // A writer that went away does not undo its write.
+        let _ = self.answer.send(outcome);
+    }
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
 
 // With the largest write on top a group stays below what one frame may hold.
 const MAX_BATCH_BYTES: usize = 8 << 20;
 
-/// A queued task and where its outcome goes.
+/// A queued task and who waits for its outcome.
 #[derive(Debug)]
 pub(crate) enum Request {
     Task {
         task: Task,
-        answer: oneshot::Sender<Result<Change, WriteError>>,
+        writer: Writer,
     },
     /// Finish what is queued and stop.
     Close,
@@ -105,11 +129,10 @@ impl Committer {
     /// Commits until the store is closed or dropped, and the queue is empty.
     pub(crate) fn run(mut self) {
         while let Some(first) = self.queue.blocking_recv() {
-            let (tasks, answers) = self.gather(first);
+            let (tasks, writers) = self.gather(first);
             let outcomes = self.groups.commit(&tasks);
-            for (answer, outcome) in answers.into_iter().zip(outcomes) {
-                // A writer that went away does not undo its write.
-                let _ = answer.send(outcome);
+            for (writer, outcome) in writers.into_iter().zip(outcomes) {
+                writer.tell(outcome);
             }
             if let Some(journal) = &mut self.groups.journal {
                 journal.keep_short(&self.groups.core);
@@ -120,23 +143,23 @@ impl Committer {
         }
     }
 
-    fn gather(&mut self, first: Request) -> (Vec<Task>, Vec<Answer>) {
-        let (mut tasks, mut answers) = (Vec::new(), Vec::new());
+    fn gather(&mut self, first: Request) -> (Vec<Task>, Vec<Writer>) {
+        let (mut tasks, mut writers) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(request) = next {
             match request {
-                Request::Task { task, answer } => {
+                Request::Task { task, writer } => {
                     bytes += task.size();
                     tasks.push(task);
-                    answers.push(answer);
+                    writers.push(writer);
                 }
                 Request::Close => self.queue.close(),
             }
             let room = tasks.len() < self.groups.limits.max_batch && bytes < MAX_BATCH_BYTES;
             next = if room { self.queue.try_recv().ok() } else { None };
         }
-        (tasks, answers)
+        (tasks, writers)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
 };
@@ -49,6 +50,14 @@ impl Change {
         match self {
             Self::Event { event, .. } => event.revision(),
             Self::DropSpace { revision, .. } => *revision,
+        }
+    }
+
+    /// Calls an observer with the entry of a write. If it panics that is reported, and others go on.
+    pub(crate) fn show(&self, observer: impl FnOnce(&Entry)) {
+        let Self::Event { event, .. } = self else { return };
+        if catch_unwind(AssertUnwindSafe(|| observer(&event.entry))).is_err() {
+            tracing::error!(key = %event.entry.key, "the observer of a write panicked");
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use skopos_disk::{Directory, Disk};
 
 use crate::{
-    commit::{Committer, Core, Groups, Limits, Request},
+    commit::{Committer, Core, Groups, Limits, Observer, Request, Writer},
     entry::{Compacted, Entry, Revision},
     journal::Journal,
     log::Sizes,
@@ -165,15 +165,24 @@ impl Store {
     ///
     /// Waits while the queue is full. A caller that stops waiting does not undo a write that is queued.
     pub async fn write(&self, write: Write) -> Result<Arc<Entry>, WriteError> {
-        match self.submit(Task::Write(write)).await? {
-            Change::Event { event, .. } => Ok(event.entry.clone()),
-            Change::DropSpace { .. } => Err(WriteError::Closed),
-        }
+        entry_of(self.submit(Task::Write(write), None).await?)
+    }
+
+    /// Commits one write, and shows its entry to `observer` before the writer gets it.
+    ///
+    /// A write that is queued is observed also if the caller stops waiting, and one that fails is not. The observer may
+    /// run on the committer's thread, between groups: it should take no longer than a lock and a notification.
+    pub async fn write_observed(
+        &self,
+        write: Write,
+        observer: impl FnOnce(&Entry) + Send + 'static,
+    ) -> Result<Arc<Entry>, WriteError> {
+        entry_of(self.submit(Task::Write(write), Some(Box::new(observer))).await?)
     }
 
     /// Removes a space with all its entries, without events: its watchers are cut off.
     pub async fn drop_space(&self, space: &str) -> Result<Revision, WriteError> {
-        Ok(self.submit(Task::DropSpace(space.into())).await?.revision())
+        Ok(self.submit(Task::DropSpace(space.into()), None).await?.revision())
     }
 
     /// Follows the events of a space under a prefix, from after a revision. A revision that is still to
@@ -234,14 +243,23 @@ impl Store {
         }
     }
 
-    async fn submit(&self, task: Task) -> Result<Change, WriteError> {
+    async fn submit(&self, task: Task, observer: Option<Observer>) -> Result<Change, WriteError> {
         let queue = match &self.handle.way {
-            Way::AtOnce(groups) => return commit_at_once(groups, task),
+            Way::AtOnce(groups) => {
+                let change = commit_at_once(groups, task)?;
+                if let Some(observer) = observer {
+                    change.show(observer);
+                }
+                // As where a disk is waited for, those who were told have their turn before the writer.
+                tokio::task::yield_now().await;
+                return Ok(change);
+            }
             Way::Queued { queue, .. } => queue.as_ref().ok_or(WriteError::Closed)?,
         };
         let (answer, outcome) = oneshot::channel();
+        let writer = Writer { observer, answer };
         queue
-            .send(Request::Task { task, answer })
+            .send(Request::Task { task, writer })
             .await
             .map_err(|_| WriteError::Closed)?;
         outcome.await.map_err(|_| WriteError::Closed)?
@@ -249,6 +267,13 @@ impl Store {
 
     fn count_compacted(&self, evicted: usize) {
         crate::stats::add(&self.handle.core.counters.compacted_events, evicted as u64);
+    }
+}
+
+fn entry_of(change: Change) -> Result<Arc<Entry>, WriteError> {
+    match change {
+        Change::Event { event, .. } => Ok(event.entry.clone()),
+        Change::DropSpace { .. } => Err(WriteError::Closed),
     }
 }
 

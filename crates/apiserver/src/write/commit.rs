@@ -189,17 +189,7 @@ impl Shared {
             expect,
             op,
         };
-        let store = self.store.clone();
-        let commit = async move {
-            let entry = store.write(write).await?;
-            observe(&entry);
-            Ok(entry)
-        };
-        // Joined by the caller, or by the server when it stops.
-        self.commits
-            .spawn(commit)
-            .await
-            .unwrap_or(Err(WriteError::Closed))
+        self.store.write_observed(write, observe).await
     }
 }
 
