@@ -239,7 +239,7 @@ async fn bootstrap(shared: &Shared) -> Result<Built, skopos_object::Status> {
     shared.sync_definitions(&mut built).await?;
     Namespaces::bootstrap(shared).await?;
     if let Some(services) = shared.built_in("", "services") {
-        let service = kubernetes_service(services);
+        let service = || kubernetes_service(services);
         create_if_absent(shared, services, "default/kubernetes", service).await?;
     }
     Garbage::rebuild(shared);

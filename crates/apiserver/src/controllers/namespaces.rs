@@ -107,15 +107,7 @@ impl Namespaces {
             return Ok(());
         };
         for name in SYSTEM {
-            let mut namespace = json!({
-                "apiVersion": "v1", "kind": "Namespace",
-                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-            });
-            // As with every new namespace, nobody owns what the server adds.
-            track_own(resource, None, &mut namespace, OwnWrite::Server);
-            namespace["spec"] = json!({"finalizers": ["kubernetes"]});
-            namespace["status"] = json!({"phase": "Active"});
-            create_if_absent(shared, resource, name, namespace).await?;
+            create_if_absent(shared, resource, name, || system_namespace(resource, name)).await?;
         }
         let page = shared
             .store
@@ -149,21 +141,37 @@ impl Namespaces {
 }
 
 /// Stores an object with fresh metadata unless its name is taken.
+///
+/// It is made only then: on every start but the first all of them are there, and what noting their owners needs
+/// would be kept for nothing.
 pub(crate) async fn create_if_absent(
     shared: &Shared,
     resource: &Arc<Resource>,
     key: &str,
-    mut object: Value,
+    make: impl FnOnce() -> Value,
 ) -> Result<(), Status> {
     if shared.store.get(&resource.space, key).is_some() {
         return Ok(());
     }
+    let mut object = make();
     object.set_meta("uid", uuid::Uuid::new_v4().to_string());
     object.set_meta("creationTimestamp", rfc3339(Timestamp::now()));
     match shared.put(resource, key, Expect::Absent, &object).await {
         Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
         Err(error) => Err(crate::write::storage_failed(&error)),
     }
+}
+
+fn system_namespace(resource: &Resource, name: &str) -> Value {
+    let mut namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+    });
+    // As with every new namespace, nobody owns what the server adds.
+    track_own(resource, None, &mut namespace, OwnWrite::Server);
+    namespace["spec"] = json!({"finalizers": ["kubernetes"]});
+    namespace["status"] = json!({"phase": "Active"});
+    namespace
 }
 
 impl Shared {
@@ -186,26 +194,35 @@ impl Shared {
     /// Every namespace has a service account and the authority's certificate.
     async fn furnish(&self, name: &str) -> Result<(), Status> {
         if let Some(resource) = self.built_in("", "serviceaccounts") {
-            let account = json!({
-                "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name},
-            });
             // Has no field that could be owned.
+            let account = || {
+                json!({
+                    "apiVersion": "v1", "kind": "ServiceAccount",
+                    "metadata": {"name": "default", "namespace": name},
+                })
+            };
             create_if_absent(self, resource, &format!("{name}/default"), account).await?;
         }
         if let Some(resource) = self.built_in("", "configmaps") {
-            let description = "Contains the certificate authority of this API server.";
-            let mut config = json!({
-                "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {
-                    "name": "kube-root-ca.crt", "namespace": name,
-                    "annotations": {"kubernetes.io/description": description},
-                },
-                "data": {"ca.crt": self.settings.root_ca},
-            });
-            track_own(resource, None, &mut config, OwnWrite::Controller(""));
-            create_if_absent(self, resource, &format!("{name}/kube-root-ca.crt"), config).await?;
+            let key = format!("{name}/kube-root-ca.crt");
+            let config = || self.root_ca_config(resource, name);
+            create_if_absent(self, resource, &key, config).await?;
         }
         Ok(())
+    }
+
+    fn root_ca_config(&self, resource: &Resource, namespace: &str) -> Value {
+        let description = "Contains the certificate authority of this API server.";
+        let mut config = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "kube-root-ca.crt", "namespace": namespace,
+                "annotations": {"kubernetes.io/description": description},
+            },
+            "data": {"ca.crt": self.settings.root_ca},
+        });
+        track_own(resource, None, &mut config, OwnWrite::Controller(""));
+        config
     }
 
     /// Deletes what is in a namespace, pods before everything else; returns what has not gone.
