@@ -140,12 +140,21 @@ impl ResponseBody {
                 Poll::Pending if pieces.n_bytes == 0 => return Poll::Pending,
                 Poll::Pending => break,
             };
-            pieces.push(data);
+            pieces.push(data, self.known_to_follow());
             if pieces.n_bytes >= JOIN_BELOW_BYTES && (pieces.is_one() || pieces.n_bytes >= JOINED_BYTES) {
                 break;
             }
         }
         Poll::Ready(Some(Ok(Frame::data(pieces.join()))))
+    }
+
+    /// How many bytes are still to come, as far as that is known.
+    fn known_to_follow(&self) -> usize {
+        match &self.source {
+            Source::Ended | Source::Full(_) => 0,
+            Source::Chunks { bytes_left, .. } => usize::try_from(*bytes_left).unwrap_or(usize::MAX),
+            Source::Stream(_) => JOINED_BYTES,
+        }
     }
 
     /// Data first, then what ended it.
@@ -188,14 +197,17 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn push(&mut self, data: Bytes) {
+    /// Takes a piece; `to_follow` is how much room the next ones may need.
+    fn push(&mut self, data: Bytes, to_follow: usize) {
         self.n_bytes += data.len();
         if self.first.is_empty() && self.joined.is_empty() {
             self.first = data;
             return;
         }
         if self.joined.is_empty() {
-            self.joined.reserve(JOINED_BYTES + JOIN_BELOW_BYTES);
+            // No more than is needed: most answers are one object and a newline.
+            let room = self.n_bytes.saturating_add(to_follow);
+            self.joined.reserve(room.min(JOINED_BYTES + JOIN_BELOW_BYTES));
             self.joined.extend_from_slice(&std::mem::take(&mut self.first));
         }
         self.joined.extend_from_slice(&data);
