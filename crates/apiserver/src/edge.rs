@@ -19,6 +19,7 @@ mod body;
 mod certificate;
 mod connection;
 mod deadline;
+mod gather;
 mod impersonate;
 mod kubeconfig;
 mod limits;

@@ -26,7 +26,11 @@ impl Activity {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.shared.n_active.load(Ordering::Acquire) == 0
+        self.n_active() == 0
+    }
+
+    pub(super) fn n_active(&self) -> usize {
+        self.shared.n_active.load(Ordering::Acquire)
     }
 
     /// Resolves after the last open request ends.

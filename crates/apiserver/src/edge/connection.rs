@@ -22,6 +22,7 @@ use tower::Service as _;
 
 use super::activity::Activity;
 use super::body::ResponseBody;
+use super::gather::{Gather, Gathered};
 use super::limits::Limits;
 use super::seam::Handler;
 use super::service::{Edge, EdgeService};
@@ -127,8 +128,13 @@ impl<H: Handler> Connection<H> {
         let (switch, mut switched) = mpsc::channel(1);
         let service =
             service_fn(move |request| answer(service.clone(), counted.clone(), switch.clone(), request));
+        let stream = match is_http2 {
+            true => Gather::gathering(stream),
+            false => Gather::through(stream),
+        };
+        let handle = stream.handle();
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        drive(connection, self.ending, &activity, limits.idle_timeout).await;
+        drive(connection, handle, self.ending, &activity, limits.idle_timeout).await;
         if let Ok(watch) = switched.try_recv() {
             watch.run().await;
         }
@@ -181,12 +187,13 @@ fn builder(limits: &Limits, is_http2: bool, streams: Streams) -> auto::Builder<S
     }
 }
 
-type HttpConnection<'a, S> =
-    auto::UpgradeableConnection<'a, TokioIo<TlsStream<Stall<TcpStream>>>, S, Streams>;
+type Stream = Gather<TlsStream<Stall<TcpStream>>>;
+type HttpConnection<'a, S> = auto::UpgradeableConnection<'a, TokioIo<Stream>, S, Streams>;
 
 /// Runs the connection until it ends by itself, is idle for too long, is in the way, or the server stops.
 async fn drive<S>(
     connection: HttpConnection<'_, S>,
+    stream: Stream,
     mut ending: Ending,
     activity: &Activity,
     idle_timeout: Duration,
@@ -198,12 +205,13 @@ async fn drive<S>(
         >,
     S::Future: Send + 'static,
 {
-    let mut connection = pin!(connection);
+    let connection = pin!(connection);
+    let mut connection = Gathered::new(connection, stream, activity.clone());
     let mut timer = pin!(sleep(idle_timeout));
     loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => {
+            ended = &mut connection => {
                 if let Err(error) = ended {
                     tracing::debug!(error, "connection ended");
                 }
@@ -223,10 +231,10 @@ async fn drive<S>(
             }
         }
     }
-    connection.as_mut().graceful_shutdown();
+    connection.get_mut().as_mut().graceful_shutdown();
     // An idle peer that does not answer the goodbye is cut; open requests go on to their own end.
     loop {
-        match timeout(GOODBYE, connection.as_mut()).await {
+        match timeout(GOODBYE, &mut connection).await {
             Err(_) if !activity.is_idle() => {}
             _ => return,
         }
