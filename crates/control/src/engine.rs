@@ -342,14 +342,18 @@ impl Engine {
 
 /// Our own kinds and the definitions, as the server has them.
 struct Caches {
-    rules: Option<[Informer; 3]>,
+    /// Rules, sinks and records, of each namespace.
+    rules: Option<[Vec<Informer>; 3]>,
     /// None where only namespaces are looked at: definitions are in none.
     definitions: Option<Informer>,
 }
 
 impl Caches {
     fn new(manager: &Manager, from_cluster: bool, namespaces: &[String]) -> Self {
-        let ours = |name: &str| manager.informers().informer(wanted(name, namespaces));
+        let ours = |name: &str| {
+            let informers = scopes(namespaces).map(|scope| manager.informers().informer(wanted(name, scope)));
+            informers.collect()
+        };
         let definitions = "customresourcedefinitions.apiextensions.k8s.io";
         Self {
             rules: from_cluster
@@ -361,7 +365,7 @@ impl Caches {
     }
 
     fn all(&self) -> impl Iterator<Item = &Informer> {
-        self.rules.iter().flatten().chain(&self.definitions)
+        self.rules.iter().flatten().flatten().chain(&self.definitions)
     }
 
     /// Waits until everything that is served is known.
@@ -386,9 +390,9 @@ impl Caches {
             return Kinds::default();
         };
         Kinds {
-            rules: given(&rules.store().list()),
-            sinks: given(&sinks.store().list()),
-            records: given(&records.store().list()),
+            rules: given(&all_of(rules)),
+            sinks: given(&all_of(sinks)),
+            records: given(&all_of(records)),
             unreadable: Vec::new(),
         }
     }
@@ -427,6 +431,19 @@ pub(crate) fn manager_config(namespaces: &[String]) -> ManagerConfig {
     // Who may read only namespaces learns of new kinds by asking.
     config.informers.definitions = namespaces.is_empty();
     config
+}
+
+/// The objects of several caches.
+fn all_of(informers: &[Informer]) -> Vec<skopos_object::Object> {
+    informers.iter().flat_map(|one| one.store().list()).collect()
+}
+
+/// Each namespace by itself; nothing, which means all, if there are none. One cache of several would be as old as the
+/// oldest of them, and a controller waits after each write until its cache is as new.
+pub(crate) fn scopes(namespaces: &[String]) -> impl Iterator<Item = &[String]> {
+    let all: &[String] = &[];
+    let each = namespaces.chunks(1);
+    each.chain(namespaces.is_empty().then_some(all))
 }
 
 /// Our own objects, in the namespaces that are looked at.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::{
     Verdicts,
     conditions::{self, Shown},
-    engine::{manager_config, wanted},
+    engine::{manager_config, scopes, wanted},
 };
 
 /// Where the status comes from.
@@ -30,33 +30,27 @@ pub(crate) struct About {
 /// The controllers that write the status of our kinds.
 pub(crate) fn manager(client: &Client, about: &About) -> Result<Manager, LeaderConfigError> {
     let mut manager = Manager::new(client, manager_config(&about.namespaces))?;
-    let writer = about.clone();
-    manager.add(
-        Controller::for_(wanted("rules.skopos.dev", &about.namespaces))
-            .named("rules")
-            .reconcile(move |rule, context| {
-                let about = writer.clone();
-                async move { about.show_rule(&rule, &context).await }
-            }),
-    );
-    let writer = about.clone();
-    manager.add(
-        Controller::for_(wanted("sinks.skopos.dev", &about.namespaces))
-            .named("sinks")
-            .reconcile(move |sink, context| {
-                let about = writer.clone();
-                async move { about.show_sink(&sink, &context).await }
-            }),
-    );
-    let writer = about.clone();
-    manager.add(
-        Controller::for_(wanted("records.skopos.dev", &about.namespaces))
-            .named("records")
-            .reconcile(move |record, context| {
-                let about = writer.clone();
-                async move { about.show_record(&record, &context).await }
-            }),
-    );
+    for scope in scopes(&about.namespaces) {
+        let controller = |plural: &str| {
+            let wanted = wanted(&format!("{plural}.skopos.dev"), scope);
+            Controller::for_(wanted).named([&[plural.to_owned()], scope].concat().join(" in "))
+        };
+        let writer = about.clone();
+        manager.add(controller("rules").reconcile(move |rule, context| {
+            let about = writer.clone();
+            async move { about.show_rule(&rule, &context).await }
+        }));
+        let writer = about.clone();
+        manager.add(controller("sinks").reconcile(move |sink, context| {
+            let about = writer.clone();
+            async move { about.show_sink(&sink, &context).await }
+        }));
+        let writer = about.clone();
+        manager.add(controller("records").reconcile(move |record, context| {
+            let about = writer.clone();
+            async move { about.show_record(&record, &context).await }
+        }));
+    }
     Ok(manager)
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 
 use std::{path::PathBuf, time::Duration};

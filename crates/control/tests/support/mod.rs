@@ -73,3 +73,16 @@ pub(crate) fn delivered(path: &Path) -> Vec<Value> {
         .filter(|line| seen.insert(line["id"].as_str().unwrap().to_owned()))
         .collect()
 }
+
+/// Waits until something is there.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, Value>) -> T {
+    let mut last = Value::Null;
+    for _ in 0..2000 {
+        match look().await {
+            Ok(found) => return found,
+            Err(instead) => last = instead,
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("never {what}: {last:#}");
+}
