@@ -36,6 +36,7 @@ mod list;
 mod list_watch;
 mod malformed;
 mod resource;
+mod sips;
 mod split;
 mod transport;
 mod typed;

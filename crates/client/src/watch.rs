@@ -13,6 +13,7 @@ use crate::body::Chunks;
 use crate::http_client::Reading;
 use crate::lines::{Line, Lines, MAX_LINE_BYTES};
 use crate::malformed::{malformed, named, read};
+use crate::sips::Sips;
 use crate::{Api, Call, Error};
 
 /// How long a server may be silent beyond the time it was asked to keep the watch open.
@@ -53,6 +54,8 @@ pub struct WatchStream {
     reader: ObjectReader,
     chunks: Chunks,
     lines: Lines,
+    /// While the initial events come.
+    sips: Option<Sips>,
     patience: Duration,
     heard: Instant,
     /// Whether something came since. The clock is read only when there is nothing more.
@@ -85,6 +88,7 @@ impl WatchStream {
             reader: api.reader(),
             chunks: answer.chunks,
             lines: Lines::new(MAX_LINE_BYTES),
+            sips: params.initial_events.then(Sips::default),
             patience: params.timeout + SILENCE,
             heard: Instant::now(),
             is_heard: false,
@@ -103,13 +107,29 @@ impl WatchStream {
         loop {
             let reader = &self.reader;
             if let Some(event) = self.lines.next(|line| event(reader, line)) {
+                if ends_initial_events(&event) {
+                    self.sips = None;
+                }
                 return Poll::Ready(event.map(Some).map_err(|failure| self.failed(failure)));
             }
+            if let Some(sips) = &mut self.sips {
+                ready!(sips.poll_pause(cx));
+            }
             match self.chunks.poll_next(cx) {
-                Poll::Ready(Ok(Some(chunk))) => self.lines.push(chunk),
+                Poll::Ready(Ok(Some(chunk))) => {
+                    if let Some(sips) = &mut self.sips {
+                        sips.took(chunk.len());
+                    }
+                    self.lines.push(chunk);
+                }
                 Poll::Ready(Ok(None)) => return Poll::Ready(self.end()),
                 Poll::Ready(Err(source)) => return Poll::Ready(Err(self.interrupted(source))),
-                Poll::Pending => return self.poll_silence(cx).map(Err),
+                Poll::Pending => {
+                    if let Some(sips) = &mut self.sips {
+                        sips.emptied();
+                    }
+                    return self.poll_silence(cx).map(Err);
+                }
             }
             self.is_heard = true;
         }
@@ -166,6 +186,16 @@ impl WatchStream {
             },
         }
     }
+}
+
+fn ends_initial_events(event: &Result<WatchEvent, Failure>) -> bool {
+    matches!(
+        event,
+        Ok(WatchEvent::Bookmark {
+            initial_events_end: true,
+            ..
+        })
+    )
 }
 
 /// Why a line is the end of a watch.
