@@ -130,7 +130,7 @@ impl Program {
         test.current_dir(&self.dir).arg("--quiet").args(filter);
         test.envs(env.iter().map(|(name, value)| (name, value)));
         run_seeing(&mut test, |line| {
-            tally.add(parse_result(line).unwrap_or_default())
+            tally.add(parse_result(line).unwrap_or_default());
         })
     }
 }

@@ -86,7 +86,7 @@ fn doc_tests() -> Tally {
         let mut test = cargo();
         test.args(["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]);
         run_seeing(&mut test, |line| {
-            tally.add(parse_result(line).unwrap_or_default())
+            tally.add(parse_result(line).unwrap_or_default());
         })
     });
     if !ok && tally.failed == 0 {
