@@ -165,10 +165,12 @@ async fn counts_repetitions_in_a_series_and_begins_anew_after_six_minutes() {
         events => Err(format!("{events:?}")),
     })
     .await;
-    assert!(
-        world.metric("skopos_events_writes_total 2"),
-        "created, then patched once"
-    );
+    // Counted when it is answered, which is after it can be read.
+    eventually(async || match world.metric("skopos_events_writes_total 2") {
+        true => Ok(()),
+        false => Err("not created, then patched once"),
+    })
+    .await;
     tokio::time::sleep(361 * SECOND).await;
     world.warn("a", "Failed", "again");
     world.expect_events(2).await;
