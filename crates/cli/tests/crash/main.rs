@@ -200,12 +200,14 @@ impl World {
         }
     }
 
-    /// Goes on until those end from whom another one took over: they find out when they write.
+    /// Goes on until one watcher is left: the others find out when they write. One that waited for the server to come
+    /// back may have opened the journal after the one that was to replace it, and then it is the one that stays.
     async fn see_replaced_end(&mut self, api: &Api) {
         let deadline = Instant::now() + PATIENCE;
         while let Some(mut watcher) = self.replaced.pop() {
             match watcher.child.try_wait().unwrap() {
                 Some(status) => assert!(!status.success(), "it ended as if nobody had taken over"),
+                None if self.watcher.as_mut().is_none_or(has_ended) => self.watcher = Some(watcher),
                 None => {
                     assert!(Instant::now() < deadline, "it was taken over and goes on");
                     self.act(api).await;
@@ -241,6 +243,10 @@ impl World {
     }
 }
 
+fn has_ended(watcher: &mut Running) -> bool {
+    watcher.child.try_wait().unwrap().is_some()
+}
+
 async fn crash(seed: u64, keeper: Keeper) {
     let mut world = World::new(seed, keeper).await;
     let api = world.api().await;
@@ -258,7 +264,6 @@ async fn crash(seed: u64, keeper: Keeper) {
         world.disturb().await;
     }
     world.keeper.up().await;
-    let has_ended = |watcher: &mut Running| watcher.child.try_wait().unwrap().is_some();
     if world.watcher.as_mut().is_none_or(has_ended) {
         world.start_watcher();
     }
