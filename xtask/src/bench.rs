@@ -28,9 +28,15 @@ pub(crate) struct Args {
     /// How many watchers see one write.
     #[arg(long, default_value_t = 1_000)]
     watchers: usize,
-    /// Measure the embedded server alone.
+    /// Measure without kube-apiserver.
     #[arg(long)]
     alone: bool,
+    /// Another build of the skopos command, measured in the same run: what has a change brought?
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
+    /// How often each is measured, in turns; the median counts.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
 }
 
 /// A figure: its key, what it is, its unit, the goal, and whether more is better.
@@ -71,26 +77,65 @@ pub(crate) fn run_bench(args: &Args) -> anyhow::Result<()> {
     if let Some(library) = &args.library {
         return peers::run_bench(library);
     }
-    let built = build(&["skopos-cli", "skopos-bench"])?;
-    let program = built.join("skopos").display().to_string();
-    eprintln!(
-        "embedded server: {} objects, {} clients, {} watchers",
-        args.objects, args.clients, args.watchers
-    );
-    let home = built.display().to_string();
-    let ours = load(&built, args, &["embedded", &program, "--dir", &home])?;
-    let theirs = if args.alone || on_path("go").is_none() {
-        Value::Null
-    } else {
-        real(&built, args)?
-    };
-    print_table(args, &ours, &theirs);
+    let built = build()?;
+    let mut subjects = vec![Subject::program("Skopos", built.join("skopos"))];
+    if let Some(program) = &args.beside {
+        subjects.push(Subject::program("beside", program.clone()));
+    }
+    if !args.alone && on_path("go").is_some() {
+        subjects.push(Subject {
+            title: "kube-apiserver + etcd",
+            program: None,
+            rounds: Vec::new(),
+        });
+    }
+    for round in 1..=args.rounds {
+        for subject in &mut subjects {
+            eprintln!("{}, round {round} of {}", subject.title, args.rounds);
+            let figures = match &subject.program {
+                Some(program) => embedded(&built, program, args)?,
+                None => real(&built, args)?,
+            };
+            eprintln!("{figures}");
+            subject.rounds.push(figures);
+        }
+    }
+    print_table(args, &subjects);
     Ok(())
 }
 
-/// Builds packages as users do, and returns where they are.
-fn build(packages: &[&str]) -> anyhow::Result<PathBuf> {
-    let packages = packages.iter().flat_map(|package| ["--package", package]);
+/// A server that is measured, and what came of each round.
+struct Subject {
+    title: &'static str,
+    /// The skopos command, or kube-apiserver if there is none.
+    program: Option<PathBuf>,
+    rounds: Vec<Value>,
+}
+
+impl Subject {
+    fn program(title: &'static str, program: PathBuf) -> Self {
+        Self {
+            title,
+            program: Some(program),
+            rounds: Vec::new(),
+        }
+    }
+
+    fn median(&self, key: &str) -> Option<f64> {
+        let mut all: Vec<f64> = self
+            .rounds
+            .iter()
+            .filter_map(|round| round[key].as_f64())
+            .collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
+    }
+}
+
+/// Builds the command and the load client as users do, and returns where they are. Always both: one alone would have all
+/// that they share compiled once more, with fewer features.
+fn build() -> anyhow::Result<PathBuf> {
+    let packages = ["--package", "skopos-cli", "--package", "skopos-bench"];
     run(cargo().args(["build", "--release", "--quiet"]).args(packages))?;
     Ok(target_dir()?.join("release"))
 }
@@ -114,8 +159,12 @@ fn load(built: &Path, args: &Args, which: &[&str]) -> anyhow::Result<Value> {
     serde_json::from_slice(&output.stdout).context("figures of the load client")
 }
 
+fn embedded(built: &Path, program: &Path, args: &Args) -> anyhow::Result<Value> {
+    let (program, home) = (program.display().to_string(), built.display().to_string());
+    load(built, args, &["embedded", &program, "--dir", &home])
+}
+
 fn real(built: &Path, args: &Args) -> anyhow::Result<Value> {
-    eprintln!("kube-apiserver with etcd: the same");
     let instance = Instance::start("bench", Controllers::Embedded)?;
     let kubeconfig = instance.kubeconfig().display().to_string();
     // The controller manager is not part of the comparison.
@@ -139,47 +188,61 @@ fn real(built: &Path, args: &Args) -> anyhow::Result<Value> {
     Ok(figures)
 }
 
-fn print_table(args: &Args, ours: &Value, theirs: &Value) {
+fn print_table(args: &Args, subjects: &[Subject]) {
+    let (ours, others) = subjects.split_first().expect("Skopos is always measured");
     println!(
-        "{} objects of {} and {} bytes, {}\n",
+        "{} objects of {} bytes, {} clients, {} watchers, {} rounds, {}\n",
         args.objects,
-        ours["object_bytes"],
-        theirs["object_bytes"],
+        ours.rounds[0]["object_bytes"],
+        args.clients,
+        args.watchers,
+        args.rounds,
         machine()
     );
-    println!("| | Skopos | kube-apiserver + etcd | ratio | goal |");
-    println!("|---|---|---|---|---|");
+    let titles: String = others
+        .iter()
+        .map(|other| format!(" {} | ratio |", other.title))
+        .collect();
+    println!("| | Skopos |{titles} goal |");
+    println!("|---|---|{} ---|", "---|---|".repeat(others.len()));
     for figure in &FIGURES {
-        let (ours, theirs) = (ours[figure.key].as_f64(), theirs[figure.key].as_f64());
-        let shown = |value: Option<f64>| {
-            value.map_or("–".to_owned(), |value| format!("{value:.4} {}", figure.unit))
-        };
-        let ratio = ours
-            .zip(theirs)
-            .filter(|(ours, theirs)| *ours > 0.0 && *theirs > 0.0);
-        let ratio = ratio.map_or("–".to_owned(), |(ours, theirs)| {
-            ratio_text(figure, ours, theirs)
-        });
+        let mine = ours.median(figure.key);
+        let cells: String = others
+            .iter()
+            .map(|other| {
+                let theirs = other.median(figure.key);
+                format!(" {} | {} |", shown(figure, theirs), ratio(figure, mine, theirs))
+            })
+            .collect();
         println!(
-            "| {} | {} | {} | {ratio} | {} |",
+            "| {} | {} |{cells} {} |",
             figure.title,
-            rounded(&shown(ours)),
-            rounded(&shown(theirs)),
+            shown(figure, mine),
             figure.goal
         );
     }
 }
 
+fn shown(figure: &Figure, value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), |value| {
+        rounded(&format!("{value:.4} {}", figure.unit))
+    })
+}
+
+fn ratio(figure: &Figure, ours: Option<f64>, theirs: Option<f64>) -> String {
+    match ours.zip(theirs) {
+        Some((ours, theirs)) if ours > 0.0 && theirs > 0.0 => ratio_text(figure, ours, theirs),
+        _ => "–".to_owned(),
+    }
+}
+
 fn ratio_text(figure: &Figure, ours: f64, theirs: f64) -> String {
-    let better = if figure.more_is_better {
-        ours / theirs
-    } else {
-        theirs / ours
-    };
     if figure.more_is_better {
-        format!("{better:.1} ×")
+        format!("{:.2} ×", ours / theirs)
+    } else if ours < theirs / 2.0 {
+        format!("1/{:.1}", theirs / ours)
     } else {
-        format!("1/{better:.1}")
+        format!("{:.2} ×", ours / theirs)
     }
 }
 

@@ -9,8 +9,10 @@ mod bench;
 mod check;
 mod differ;
 mod r#gen;
+mod interrupt;
 mod kube;
 mod parts;
+mod proc;
 mod programs;
 mod run;
 mod test;
@@ -60,13 +62,16 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match dispatch(Cli::parse().command) {
+    let command = Cli::parse().command;
+    let begun = run::own_program().and_then(|_| interrupt::listen());
+    let code = match begun.and_then(|()| dispatch(command)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
-    }
+    };
+    interrupt::exit_code().unwrap_or(code)
 }
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {

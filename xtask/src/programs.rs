@@ -4,6 +4,7 @@
 //! crates once more.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Context;
 use serde_json::Value;
@@ -42,11 +43,12 @@ pub(crate) struct Which<'a> {
 
 impl<'a> Which<'a> {
     /// These programs of a package; all if none is named.
-    pub(crate) fn of(package: &'a str, names: &'a [&'a str]) -> Self {
+    pub(crate) const fn of(package: &'a str, names: &'a [&'a str]) -> Self {
         Self {
             package: Some(package),
+            except: None,
             names,
-            ..Self::default()
+            filter: None,
         }
     }
 
@@ -103,24 +105,36 @@ impl Programs {
 
     /// Runs some of them one after the other, and adds up their result lines.
     pub(crate) fn run(&self, title: &str, which: Which<'_>, env: &[(String, String)]) -> Tally {
-        let mut tally = Tally::default();
-        let ok = part(title, || {
+        suite(title, |tally| {
             let chosen: Vec<_> = self.tests.iter().filter(|program| which.takes(program)).collect();
             anyhow::ensure!(!chosen.is_empty(), "there are no such tests");
             let failed: Vec<_> = chosen
                 .into_iter()
-                .filter(|program| program.run(which.filter, env, &mut tally).is_err())
+                .filter(|program| program.run(which.filter, env, tally).is_err())
                 .map(|program| format!("{} {}", program.package, program.name))
                 .collect();
             anyhow::ensure!(failed.is_empty(), "{}", failed.join(", "));
             Ok(())
-        });
-        // A program that dies has no result line to tell of it.
-        if !ok && tally.failed == 0 {
-            tally.failed = 1;
-        }
-        tally
+        })
     }
+}
+
+/// A part that counts tests.
+pub(crate) fn suite(title: &str, work: impl FnOnce(&mut Tally) -> anyhow::Result<()>) -> Tally {
+    let mut tally = Tally::default();
+    let ok = part(title, || work(&mut tally));
+    // A program that dies has no result line to tell of it.
+    if !ok && tally.failed == 0 {
+        tally.failed = 1;
+    }
+    tally
+}
+
+/// Runs a program and adds up its result lines.
+pub(crate) fn run_tests(test: &mut Command, tally: &mut Tally) -> anyhow::Result<()> {
+    run_seeing(test, |line| {
+        tally.add(parse_result(line).unwrap_or_default());
+    })
 }
 
 impl Program {
@@ -129,9 +143,7 @@ impl Program {
         let mut test = command(&self.file);
         test.current_dir(&self.dir).arg("--quiet").args(filter);
         test.envs(env.iter().map(|(name, value)| (name, value)));
-        run_seeing(&mut test, |line| {
-            tally.add(parse_result(line).unwrap_or_default());
-        })
+        run_tests(&mut test, tally)
     }
 }
 
@@ -150,7 +162,7 @@ fn package_at(metadata: &Value, manifest: &str) -> anyhow::Result<String> {
 }
 
 /// Reads `test result: ok. 12 passed; 0 failed; …`.
-pub(crate) fn parse_result(line: &str) -> Option<Tally> {
+fn parse_result(line: &str) -> Option<Tally> {
     let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
     let number = |word: &str| {
         let part = counts.split(';').find(|part| part.trim().ends_with(word))?;

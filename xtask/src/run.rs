@@ -2,10 +2,24 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+
+use crate::interrupt;
+
+/// Where this program is. First asked when it begins: building the tests puts another one in its place, and the system
+/// then calls the one that runs deleted.
+pub(crate) fn own_program() -> anyhow::Result<&'static Path> {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(program) = PROGRAM.get() {
+        return Ok(program);
+    }
+    let program = std::env::current_exe().context("the path of this program")?;
+    Ok(PROGRAM.get_or_init(|| program))
+}
 
 /// How many parts of a run went well.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -108,21 +122,25 @@ pub(crate) fn part(title: &str, work: impl FnOnce() -> anyhow::Result<()>) -> bo
     result.is_ok()
 }
 
+/// Starts a command, unless we were told to end.
+pub(crate) fn start(command: &mut Command) -> anyhow::Result<Child> {
+    interrupt::check()?;
+    let started = command.spawn();
+    let child = started.with_context(|| format!("start {}", name(command)))?;
+    interrupt::pass_on(&child);
+    Ok(child)
+}
+
 /// Runs a command to its end; an exit code other than zero is an error.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("start {}", name(command)))?;
+    let status = start(command)?.wait()?;
     anyhow::ensure!(status.success(), "{} ended with {status}", name(command));
     Ok(())
 }
 
 /// Runs a command, printing each line of its standard output and handing it to `see`.
 pub(crate) fn run_seeing(command: &mut Command, mut see: impl FnMut(&str)) -> anyhow::Result<()> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("start {}", name(command)))?;
+    let mut child = start(command.stdout(Stdio::piped()))?;
     let stdout = child.stdout.take().context("no standard output")?;
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line?;

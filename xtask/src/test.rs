@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::check;
 use crate::kube::{self, Controllers, Instance};
 use crate::parts;
-use crate::programs::{Programs, Which, parse_result};
-use crate::run::{Tally, cargo, part, run_seeing, seconds};
+use crate::programs::{Programs, Which, run_tests, suite};
+use crate::run::{Tally, cargo, part, seconds};
 use crate::tools::Tool;
 
 /// What to leave out, what to add.
@@ -23,32 +23,24 @@ pub(crate) struct Args {
 
 const OUTER: &str = "skopos-conformance";
 
-/// What runs on a real server: a title, the package, its programs (all if none is named), and which of their tests.
-type Suite = (
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    Option<&'static str>,
-);
-
-const REAL: [Suite; 7] = [
-    ("end to end and side by side", OUTER, &[], None),
-    ("behaviour", "skopos-apiserver", &["behaviour"], None),
+/// What runs on a real server.
+const REAL: [(&str, Which<'_>); 7] = [
+    ("end to end and side by side", Which::of(OUTER, &[])),
+    ("behaviour", Which::of("skopos-apiserver", &["behaviour"])),
     (
         "leadership and events",
-        "skopos-controller",
-        &["leader_processes", "events"],
-        None,
+        Which::of("skopos-controller", &["leader_processes", "events"]),
     ),
     (
         "simulation",
-        "skopos-testkit",
-        &["simulation"],
-        Some("through_a_proxy"),
+        Which {
+            filter: Some("through_a_proxy"),
+            ..Which::of("skopos-testkit", &["simulation"])
+        },
     ),
-    ("the example", "skopos-example-myapp", &[], None),
-    ("kills at random", "skopos-cli", &["crash"], None),
-    ("in a cluster with rights", "skopos-cli", &["cluster"], None),
+    ("the example", Which::of("skopos-example-myapp", &[])),
+    ("kills at random", Which::of("skopos-cli", &["crash"])),
+    ("in a cluster with rights", Which::of("skopos-cli", &["cluster"])),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -81,18 +73,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The examples in documentation, which only cargo can run.
 fn doc_tests() -> Tally {
-    let mut tally = Tally::default();
-    let ok = part("examples in documentation", || {
+    suite("examples in documentation", |tally| {
         let mut test = cargo();
         test.args(["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]);
-        run_seeing(&mut test, |line| {
-            tally.add(parse_result(line).unwrap_or_default());
-        })
-    });
-    if !ok && tally.failed == 0 {
-        tally.failed = 1;
-    }
-    tally
+        run_tests(&mut test, tally)
+    })
 }
 
 fn outer_suites(programs: &Programs, embedded_only: bool) -> Tally {
@@ -134,11 +119,11 @@ fn on_real(programs: &Programs, env: &[(String, String)]) -> Tally {
     let mut env = env.to_vec();
     env.push(("SKOPOS_TARGET".into(), kubeconfig.clone()));
     env.push(("SKOPOS_TEST_KUBECONFIG".into(), kubeconfig));
-    for (title, package, names, filter) in REAL {
-        let which = Which {
-            filter,
-            ..Which::of(package, names)
-        };
+    match instance.how_to_crash() {
+        Ok(how) => env.extend(how),
+        Err(error) => eprintln!("the real server will not be killed: {error:#}"),
+    }
+    for (title, which) in REAL {
         tally.add(programs.run(&format!("{title}, real server"), which, &env));
     }
     tally.count(part("stop the real kube-apiserver", || instance.stop()));

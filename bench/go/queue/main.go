@@ -1,4 +1,5 @@
-// Command queue puts the load of skopos-bench's queue benchmark on client-go's workqueue and prints figures as JSON.
+// Command queue puts the load of skopos-bench's queue benchmark on client-go's workqueue, or on controller-runtime's
+// priority queue, and prints figures as JSON.
 package main
 
 import (
@@ -16,13 +17,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 var (
 	adds     = flag.Int("adds", 2_000_000, "how many adds")
 	workers  = flag.Int("workers", 4, "how many workers")
 	distinct = flag.Int("distinct", 1_000, "how many distinct keys")
-	kind     = flag.String("keys", "string", "string or namespaced")
+	kind     = flag.String("keys", "string", "string or namespaced (client-go), priority (controller-runtime)")
 	pattern  = flag.String("pattern", "flood", "flood, drain or paced")
 	perMs    = flag.Int("per-ms", 200, "how many adds a millisecond, if paced")
 )
@@ -32,14 +35,23 @@ func main() {
 	var figures map[string]any
 	switch *kind {
 	case "string":
-		figures = race(func(namespace, name string) string { return namespace + "/" + name },
+		figures = race(plain[string](),
+			func(namespace, name string) string { return namespace + "/" + name },
 			func(key string) string { return key })
 	case "namespaced":
-		figures = race(func(namespace, name string) types.NamespacedName {
-			return types.NamespacedName{Namespace: namespace, Name: name}
-		}, func(key types.NamespacedName) string { return key.Name })
+		figures = race(plain[types.NamespacedName](),
+			func(namespace, name string) types.NamespacedName {
+				return types.NamespacedName{Namespace: namespace, Name: name}
+			},
+			func(key types.NamespacedName) string { return key.Name })
+	case "priority":
+		figures = race(prioritised(),
+			func(namespace, name string) reconcile.Request {
+				return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+			},
+			func(key reconcile.Request) string { return key.Name })
 	default:
-		fmt.Fprintln(os.Stderr, "-keys is string or namespaced")
+		fmt.Fprintln(os.Stderr, "-keys is string, namespaced or priority")
 		os.Exit(2)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(figures); err != nil {
@@ -48,12 +60,43 @@ func main() {
 	}
 }
 
-func race[T comparable](key func(namespace, name string) T, name func(T) string) map[string]any {
+// queue is what both have, with an add that says whether it is a change or part of an initial list, and an end that
+// still hands out what waits.
+type queue[T comparable] struct {
+	workqueue.TypedInterface[T]
+	add func(key T, change bool)
+	end func()
+}
+
+func plain[T comparable]() queue[T] {
+	q := workqueue.NewTyped[T]()
+	return queue[T]{q, func(key T, _ bool) { q.Add(key) }, q.ShutDown}
+}
+
+func prioritised() queue[reconcile.Request] {
+	q := priorityqueue.New[reconcile.Request]("bench")
+	// As its own handlers do it.
+	low, change := -100, 0
+	return queue[reconcile.Request]{q, func(key reconcile.Request, changed bool) {
+		priority := &low
+		if changed {
+			priority = &change
+		}
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: priority}, key)
+	}, func() {
+		// Its ShutDown lets go of what waits.
+		for q.Len() > 0 {
+			time.Sleep(50 * time.Microsecond)
+		}
+		q.ShutDown()
+	}}
+}
+
+func race[T comparable](queue queue[T], key func(namespace, name string) T, name func(T) string) map[string]any {
 	keys := make([]T, *distinct)
 	for i := range keys {
 		keys[i] = key(fmt.Sprintf("team-%d", i%50), fmt.Sprintf("app-%d", i))
 	}
-	queue := workqueue.NewTyped[T]()
 	added := added{begun: time.Now(), at: make([]atomic.Int64, *distinct)}
 	if *pattern == "drain" {
 		produce(queue, keys, &added)
@@ -78,7 +121,7 @@ func race[T comparable](key func(namespace, name string) T, name func(T) string)
 	if *pattern != "drain" {
 		produce(queue, keys, &added)
 	}
-	queue.ShutDown()
+	queue.end()
 	running.Wait()
 	figures := map[string]any{"seconds": time.Since(begun).Seconds(), "processed": processed, "cpu": cpu() - before}
 	if len(waits) > 0 {
@@ -89,7 +132,7 @@ func race[T comparable](key func(namespace, name string) T, name func(T) string)
 	return figures
 }
 
-func produce[T comparable](queue workqueue.TypedInterface[T], keys []T, added *added) {
+func produce[T comparable](queue queue[T], keys []T, added *added) {
 	begun := time.Now()
 	for i := range *adds {
 		at := i % *distinct
@@ -99,11 +142,11 @@ func produce[T comparable](queue workqueue.TypedInterface[T], keys []T, added *a
 			}
 			added.note(at)
 		}
-		queue.Add(keys[at])
+		queue.add(keys[at], i%8 == 0)
 	}
 }
 
-func work[T comparable](queue workqueue.TypedInterface[T], name func(T) string, added *added) (uint64, []int64) {
+func work[T comparable](queue queue[T], name func(T) string, added *added) (uint64, []int64) {
 	var n uint64
 	var waits []int64
 	for {

@@ -35,7 +35,7 @@ pub(crate) enum Library {
         #[arg(last = true)]
         more: Vec<String>,
     },
-    /// The work queue and client-go's.
+    /// The work queue, client-go's and controller-runtime's.
     Queue {
         #[arg(last = true)]
         more: Vec<String>,
@@ -50,7 +50,7 @@ pub(crate) fn run_bench(library: &Library) -> anyhow::Result<()> {
             alone,
             more,
         } => {
-            let built = build(&["skopos-cli", "skopos-bench"])?;
+            let built = build()?;
             let mut bench = Command::new(built.join("skopos-bench"));
             bench.arg("watch").args(more);
             if !alone {
@@ -66,7 +66,7 @@ pub(crate) fn run_bench(library: &Library) -> anyhow::Result<()> {
             }
         }
         Library::Controller { more } => {
-            let built = build(&["skopos-cli", "skopos-bench"])?;
+            let built = build()?;
             let mut bench = Command::new(built.join("skopos-bench"));
             bench.arg("controller").args(more);
             bench.arg("--program").arg(built.join("skopos"));
@@ -79,13 +79,13 @@ pub(crate) fn run_bench(library: &Library) -> anyhow::Result<()> {
             run(&mut bench)
         }
         Library::Journal { more } => {
-            let built = build(&["skopos-bench"])?;
+            let built = build()?;
             let mut bench = Command::new(built.join("skopos-bench"));
             bench.arg("journal").arg("--dir").arg(target_dir()?);
             run(bench.args(more))
         }
         Library::Queue { more } => {
-            let built = build(&["skopos-bench"])?;
+            let built = build()?;
             let mut bench = Command::new(built.join("skopos-bench"));
             bench.arg("queue").args(more);
             if let Some(program) = go_program("queue")? {

@@ -1,13 +1,16 @@
 //! Builds kube-apiserver, kube-controller-manager, kubectl and etcd from the Go module proxy by name.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::Value;
 
 use super::user_dir;
-use crate::run::run;
+use crate::interrupt;
+use crate::run::{run, wait_until};
 
 /// The release of Kubernetes that is ground truth here.
 pub(crate) const VERSION: &str = "v1.36.3";
@@ -15,6 +18,9 @@ pub(crate) const VERSION: &str = "v1.36.3";
 const STAGING: &str = "v0.36.3";
 const ETCD: &str = "go.etcd.io/etcd/server/v3@v3.6.8";
 const PROGRAMS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kubectl", "etcd"];
+
+/// So long another build is waited for.
+const LONGEST_BUILD: Duration = Duration::from_secs(3600);
 
 const ETCD_MAIN: &str = r#"package main
 
@@ -58,6 +64,10 @@ pub(crate) fn build_only(program: &str) -> anyhow::Result<PathBuf> {
     if path.is_file() {
         return Ok(path);
     }
+    let _turn = take_turn()?;
+    if path.is_file() {
+        return Ok(path);
+    }
     eprintln!("building {program} {VERSION} (once; several minutes)");
     let module = home()?.join("src");
     prepare_module(&module)?;
@@ -75,6 +85,21 @@ pub(crate) fn build_only(program: &str) -> anyhow::Result<PathBuf> {
     run(&mut build).with_context(|| format!("build {program}"))?;
     std::fs::rename(&unfinished, &path)?;
     Ok(path)
+}
+
+/// Keeps others from building until it is dropped: they would write the same files.
+fn take_turn() -> anyhow::Result<File> {
+    let home = home()?;
+    std::fs::create_dir_all(&home)?;
+    let lock = File::create(home.join("lock"))?;
+    if lock.try_lock().is_ok() {
+        return Ok(lock);
+    }
+    eprintln!("waiting for another build in {}", home.display());
+    let is_ours = wait_until(LONGEST_BUILD, || lock.try_lock().is_ok() || interrupt::is_told());
+    interrupt::check()?;
+    anyhow::ensure!(is_ours, "the other build does not end");
+    Ok(lock)
 }
 
 fn linker_flags() -> String {

@@ -11,7 +11,8 @@ use anyhow::Context;
 
 use super::process::Process;
 use super::{bin, build, user_dir};
-use crate::run::{seconds, wait_until};
+use crate::interrupt;
+use crate::run::{own_program, seconds, wait_until};
 
 /// In the order in which they start; they stop the other way round.
 const PROCESSES: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
@@ -58,6 +59,7 @@ impl Instance {
     /// Starts an instance on free ports and waits until it is ready. One that runs already is left as it is.
     pub(crate) fn start(name: &str, controllers: Controllers) -> anyhow::Result<Instance> {
         build::all()?;
+        interrupt::check()?;
         let mut instance = Instance::named(name)?;
         if PROCESSES.iter().all(|name| instance.runs(name)) {
             return Ok(instance);
@@ -66,6 +68,10 @@ impl Instance {
         std::fs::create_dir_all(&instance.dir)?;
         if let Err(error) = instance.launch(controllers) {
             instance.stop_processes()?;
+            if interrupt::is_told() {
+                instance.stop()?;
+                return Err(error);
+            }
             return Err(error.context(format!("logs are in {}", instance.dir.display())));
         }
         let ready_after = seconds(instance.ready_after.unwrap_or_default());
@@ -90,6 +96,33 @@ impl Instance {
             .filter_map(|name| Process::read(&self.dir, name))
             .map(Process::id)
             .collect()
+    }
+
+    /// What tells tests how they can kill its API server: with this program, by its name.
+    pub(crate) fn how_to_crash(&self) -> anyhow::Result<[(String, String); 2]> {
+        let chores = own_program()?.display().to_string();
+        Ok([
+            ("SKOPOS_XTASK".into(), chores),
+            ("SKOPOS_TARGET_NAME".into(), name_of(&self.dir)),
+        ])
+    }
+
+    /// Whether it was started just now, and not by somebody before.
+    pub(super) fn is_new(&self) -> bool {
+        self.ready_after.is_some()
+    }
+
+    /// Kills the API server and starts it again as it was.
+    pub(crate) fn crash(&self) -> anyhow::Result<()> {
+        let name = PROCESSES[1];
+        let process = Process::read(&self.dir, name).filter(|process| process.runs());
+        let process = process.with_context(|| format!("{name} does not run"))?;
+        let mut command = process.command()?;
+        process.kill()?;
+        start_again(
+            || Process::start(&self.dir, name, &mut command),
+            || self.wait_until_ready(),
+        )
     }
 
     /// Stops exactly the processes that were started here and deletes their data.
@@ -126,13 +159,17 @@ impl Instance {
             instance.certificate().is_file()
         })?;
         self.write_kubeconfig(port, &token)?;
-        self.wait_for("/readyz", |instance| {
-            instance.answers(&["get", "--raw", "/readyz"])
-        })?;
+        self.wait_until_ready()?;
         self.ready_after = Some(start.elapsed());
         self.start_controller_manager(manager_port, controllers)?;
         self.wait_for("the default service account", |instance| {
             instance.answers(&["get", "serviceaccount", "default", "--namespace=default"])
+        })
+    }
+
+    fn wait_until_ready(&self) -> anyhow::Result<()> {
+        self.wait_for("/readyz", |instance| {
+            instance.answers(&["get", "--raw", "/readyz"])
         })
     }
 
@@ -143,7 +180,8 @@ impl Instance {
                 .iter()
                 .find(|name| Process::read(&self.dir, name).is_some() && !self.runs(name))
         };
-        let waited = wait_until(limit, || ready(self) || dead().is_some());
+        let waited = wait_until(limit, || ready(self) || dead().is_some() || interrupt::is_told());
+        interrupt::check()?;
         if let Some(name) = dead() {
             anyhow::bail!("{name} ended while waiting for {what}");
         }
@@ -256,6 +294,24 @@ impl Instance {
     }
 }
 
+/// Starts a process and waits until it is ready. The system may close the sockets of one that was killed a moment after it
+/// is gone, and who starts meanwhile ends at once: only such a one is followed by another. One that lives is let be,
+/// ready or not: nobody would know of it any more.
+fn start_again(
+    mut start: impl FnMut() -> anyhow::Result<Process>,
+    ready: impl Fn() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    for _ in 0..2 {
+        let Ok(process) = start() else { continue };
+        let outcome = ready();
+        if outcome.is_ok() || process.runs() {
+            return outcome;
+        }
+    }
+    start()?;
+    ready()
+}
+
 /// Prints each instance with its kubeconfig and processes.
 pub(super) fn print_status() -> anyhow::Result<()> {
     let Ok(entries) = std::fs::read_dir(home()?) else {
@@ -283,12 +339,15 @@ fn home() -> anyhow::Result<PathBuf> {
     Ok(user_dir("XDG_STATE_HOME", ".local/state")?.join("skopos/kube"))
 }
 
-/// Free ports, all held until the last is found so that they differ.
+/// Free ports, all held until the last is found so that they differ. The system gives none of these to connections:
+/// whoever knocks while a server is being started again could get its port.
 fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];
+    let mut candidates = std::iter::repeat_with(|| fastrand::u16(20_000..32_000)).take(1_000);
     for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let listener = candidates.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+        let listener = listener.context("no free port between 20000 and 32000")?;
         *port = listener.local_addr()?.port();
         held.push(listener);
     }
@@ -299,4 +358,38 @@ fn random_token() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Starts again where so many end at once and the next one stays; returns how many were started.
+    fn n_started(n_ending: u32, is_ready: bool) -> (u32, bool) {
+        let (me, gone) = (Process::own(), Process::gone());
+        let n_started = Cell::new(0);
+        let lives = || n_started.get() > n_ending;
+        let start = || {
+            n_started.set(n_started.get() + 1);
+            Ok(if lives() { me } else { gone })
+        };
+        let ready = || {
+            anyhow::ensure!(lives() && is_ready, "not ready");
+            Ok(())
+        };
+        let outcome = start_again(start, ready);
+        (n_started.get(), outcome.is_ok())
+    }
+
+    #[test]
+    fn only_one_that_ended_is_followed_by_another() {
+        assert_eq!(n_started(0, true), (1, true));
+        assert_eq!(n_started(2, true), (3, true));
+        assert_eq!(n_started(9, true), (3, false));
+        // It lives and is not ready: a second one would leave it without anybody who knows of it.
+        assert_eq!(n_started(0, false), (1, false));
+        assert_eq!(n_started(1, false), (2, false));
+    }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::run::{run, wait_until};
+use crate::proc::Stat;
+use crate::run::wait_until;
 
 /// The process written down in a pid file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,8 @@ impl Process {
         // A group of its own: Ctrl-C in the terminal of `up` is not meant for the server.
         std::os::unix::process::CommandExt::process_group(command, 0);
         let id = command.spawn().with_context(|| format!("start {name}"))?.id();
-        let started = start_time(id).with_context(|| format!("{name} ended at once"))?;
+        let stat = Stat::of(id).with_context(|| format!("{name} ended at once"))?;
+        let started = stat.started;
         std::fs::write(dir.join(format!("{name}.pid")), format!("{id} {started}\n"))?;
         Ok(Process { id, started })
     }
@@ -47,7 +49,25 @@ impl Process {
 
     /// True while this very process runs.
     pub(super) fn runs(self) -> bool {
-        start_time(self.id) == Some(self.started)
+        Stat::of(self.id).is_some_and(|stat| stat.started == self.started)
+    }
+
+    /// The command that starts it once more.
+    pub(super) fn command(self) -> anyhow::Result<Command> {
+        let line = std::fs::read(format!("/proc/{}/cmdline", self.id))?;
+        let line = String::from_utf8(line).context("a command line that is not text")?;
+        let mut words = line.split_terminator('\0');
+        let mut command = Command::new(words.next().context("it has no command line")?);
+        command.args(words);
+        Ok(command)
+    }
+
+    /// Makes it end at once.
+    pub(super) fn kill(self) -> anyhow::Result<()> {
+        self.signal("-KILL")?;
+        let ended = wait_until(Duration::from_secs(10), || !self.runs());
+        anyhow::ensure!(ended, "process {} does not end", self.id);
+        Ok(())
     }
 
     /// Asks it to end, and makes it end if it does not.
@@ -56,24 +76,42 @@ impl Process {
             if !self.runs() {
                 return Ok(());
             }
-            run(Command::new("kill").args([signal, &self.id.to_string()]))?;
+            self.signal(signal)?;
             if wait_until(Duration::from_secs(10), || !self.runs()) {
                 return Ok(());
             }
         }
         anyhow::bail!("process {} does not end", self.id)
     }
+
+    /// Also when we were told to end ourselves, which stops other commands.
+    fn signal(self, signal: &str) -> anyhow::Result<()> {
+        let sent = Command::new("kill")
+            .args([signal, &self.id.to_string()])
+            .output()?;
+        let is_done = sent.status.success() || !self.runs();
+        anyhow::ensure!(is_done, "kill: {}", String::from_utf8_lossy(&sent.stderr).trim());
+        Ok(())
+    }
 }
 
-/// When a process started, from the 22nd field of its stat file. None when it is gone or only its remains are left.
-fn start_time(id: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The second field is the program's name in brackets and may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    if fields.next()? == "Z" {
-        return None;
+#[cfg(test)]
+impl Process {
+    /// This very process.
+    pub(super) fn own() -> Process {
+        let id = std::process::id();
+        let started = Stat::of(id).expect("we run").started;
+        Process { id, started }
     }
-    fields.nth(18)?.parse().ok()
+
+    /// One that had our id before us.
+    pub(super) fn gone() -> Process {
+        let own = Process::own();
+        Process {
+            started: own.started - 1,
+            ..own
+        }
+    }
 }
 
 #[cfg(test)]
@@ -82,15 +120,7 @@ mod tests {
 
     #[test]
     fn knows_a_process_by_its_start() {
-        let id = std::process::id();
-        let started = start_time(id).unwrap();
-        assert!(Process { id, started }.runs());
-        assert!(
-            !Process {
-                id,
-                started: started + 1
-            }
-            .runs()
-        );
+        assert!(Process::own().runs());
+        assert!(!Process::gone().runs());
     }
 }
