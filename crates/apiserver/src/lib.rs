@@ -20,6 +20,11 @@
 //! A request goes through the edge (limits, identity), `route` (which resource, which verb), then the read
 //! path (`read`) or the write path (`write`), and leaves through `respond` in the form the client asked for.
 
+/// The guide, so that its Rust is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/control-plane.md")]
+struct Guide;
+
 mod server;
 
 mod edge;
@@ -27,10 +32,12 @@ mod request;
 mod route;
 
 mod call;
+mod chance;
 mod options;
 mod read;
 mod respond;
 mod reviews;
+mod rules;
 mod scale;
 mod services;
 mod strategy;

@@ -13,6 +13,7 @@ use skopos_schema::{Column, JsonPath, Scale, Structural};
 use skopos_store::{Entry, Revision};
 use tokio_util::sync::CancellationToken;
 
+use crate::rules::Rules;
 use crate::write::Tracking;
 
 /// Every verb a stored resource answers, in the order discovery lists them for custom resources.
@@ -96,6 +97,8 @@ pub(crate) struct Custom {
     /// Name of the definition, `<plural>.<group>`.
     pub(crate) definition: String,
     pub(crate) schema: Arc<Structural>,
+    /// The rules of the schema; see [`Custom::rules`].
+    pub(crate) rules: OnceLock<Option<Rules>>,
     /// The schemas of all versions, for objects that were stored in one of them.
     pub(crate) schemas: Arc<BTreeMap<String, Arc<Structural>>>,
     pub(crate) status: bool,
@@ -153,6 +156,11 @@ impl Shape {
 }
 
 impl Custom {
+    /// The validation rules of the schema, compiled when they are first needed.
+    pub(crate) fn rules(&self) -> Option<&Rules> {
+        self.rules.get_or_init(|| Rules::compile(&self.schema)).as_ref()
+    }
+
     /// The schema of a version; of one that is gone, the schema this resource is served by.
     pub(crate) fn schema_of(&self, version: &str) -> &Structural {
         self.schemas.get(version).unwrap_or(&self.schema)
@@ -283,10 +291,11 @@ impl Resource {
         }
     }
 
+    /// The kind that messages about wrong objects name. Events of both groups are those of the first.
     pub(crate) fn group_kind(&self) -> GroupKind {
-        GroupKind {
-            group: self.group.clone(),
-            kind: self.kind.clone(),
+        match self.is("events.k8s.io", "events") {
+            true => GroupKind::new("", &self.kind),
+            false => GroupKind::new(&self.group, &self.kind),
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Config {
     pub min_watch_timeout: Duration,
     /// How long a read of a version still to come waits for it. Three seconds.
     pub future_version_wait: Duration,
+    /// What uids and generated names are drawn from, for tests that repeat a run. The system's randomness.
+    pub seed: Option<u64>,
 }
 
 impl Default for Config {
@@ -62,6 +64,7 @@ impl Default for Config {
             bookmark_interval: Duration::from_secs(60),
             min_watch_timeout: Duration::from_secs(1800),
             future_version_wait: Duration::from_secs(3),
+            seed: None,
         }
     }
 }
@@ -229,6 +232,7 @@ fn settings(config: &Config, root_ca: &str) -> Settings {
         min_watch_timeout: config.min_watch_timeout,
         future_version_wait: config.future_version_wait,
         event_ttl: config.event_ttl,
+        seed: config.seed,
         root_ca: root_ca.to_owned(),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use skopos_store::Store;
 
+use crate::chance::Chance;
 use crate::controllers::{Garbage, Namespaces};
 use crate::definition::{Definitions, built_in_resources};
 use crate::edge::TokenTable;
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) allocation: tokio::sync::Mutex<()>,
     /// Whose token is whose, for reviews; logins are the edge's.
     pub(crate) tokens: TokenTable,
+    pub(crate) chance: Chance,
     pub(crate) settings: Settings,
 }
 
@@ -38,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) min_watch_timeout: Duration,
     pub(crate) future_version_wait: Duration,
     pub(crate) event_ttl: Duration,
+    pub(crate) seed: Option<u64>,
     /// PEM of the authority that signs the serving certificate, for `kube-root-ca.crt`.
     pub(crate) root_ca: String,
 }
@@ -57,6 +60,7 @@ impl Shared {
             swap: Arc::default(),
             allocation: tokio::sync::Mutex::new(()),
             tokens,
+            chance: Chance::new(settings.seed),
             settings,
         }
     }

@@ -8,7 +8,7 @@ use skopos_object::Status;
 use skopos_store::{Entry, Revision};
 
 use crate::registry::{Custom, Resource};
-use crate::write::ObjectExt as _;
+use crate::write::encode_unsaved;
 
 /// The stored bytes are exactly what the client is to see.
 pub(crate) fn is_servable_as_stored(resource: &Resource, entry: &Entry) -> bool {
@@ -163,10 +163,8 @@ fn autoscaler_to_v2(root: &mut Map<String, Value>) {
 }
 
 /// An entry for an object that was not stored because the request was a dry run.
-pub(crate) fn unsaved_entry(key: &str, object: &Value) -> Arc<Entry> {
-    let mut object = object.clone();
-    object.remove_meta("resourceVersion");
-    let value = Bytes::from(object.to_string());
+pub(crate) fn unsaved_entry(resource: &Resource, key: &str, object: &Value) -> Arc<Entry> {
+    let value = Bytes::from(encode_unsaved(resource, object, None));
     // Newer than any schema, so that it is shown as it is.
     let revision = Revision(u64::MAX);
     Arc::new(Entry {
@@ -178,10 +176,9 @@ pub(crate) fn unsaved_entry(key: &str, object: &Value) -> Arc<Entry> {
 }
 
 /// An entry that shows `object` at the version of the entry it would have replaced.
-pub(crate) fn unsaved_update(entry: &Entry, object: &Value) -> Arc<Entry> {
-    let mut object = object.clone();
-    object.set_meta("resourceVersion", entry.modified.to_string());
-    let value = Bytes::from(object.to_string());
+pub(crate) fn unsaved_update(resource: &Resource, entry: &Entry, object: &Value) -> Arc<Entry> {
+    let version = entry.modified.to_string();
+    let value = Bytes::from(encode_unsaved(resource, object, Some(&version)));
     Arc::new(Entry {
         key: entry.key.clone(),
         value,

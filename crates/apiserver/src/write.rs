@@ -13,7 +13,7 @@ mod prepare;
 mod update;
 
 pub(crate) use apply::Configuration;
-pub(crate) use commit::storage_failed;
+pub(crate) use commit::{encode_unsaved, storage_failed};
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_collection, delete_entry};
 pub(crate) use metadata::rfc3339;

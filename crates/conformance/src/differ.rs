@@ -9,6 +9,7 @@ mod generate;
 mod normal;
 mod pair;
 mod path;
+mod protobuf;
 mod scenario;
 mod shrink;
 mod stage;

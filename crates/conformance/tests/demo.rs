@@ -16,7 +16,7 @@ fn takes_the_tour_and_ends_well() -> anyhow::Result<()> {
     let said = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "{}: {said}{complaint}", output.status);
-    for word in ["application", "replicas"] {
+    for word in ["application", "replicas", ": 0 lost, 0 out of order"] {
         anyhow::ensure!(
             said.to_lowercase().contains(word),
             "the tour does not speak of {word}: {said}"

@@ -81,6 +81,17 @@ impl FieldErrorKind {
     }
 }
 
+/// What a complaint shows of the value it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BadValue {
+    /// The value.
+    Value(Value),
+    /// The value in words of somebody else.
+    Text(String),
+    /// Nothing.
+    Omitted,
+}
+
 /// One complaint about one field.
 ///
 /// ```
@@ -98,7 +109,7 @@ pub struct FieldError {
     /// Where, as a [`FieldPath`] prints it.
     pub field: String,
     /// The offending value. Not every kind shows it.
-    pub bad_value: Value,
+    pub bad_value: BadValue,
     /// More words, possibly none.
     pub detail: String,
 }
@@ -113,7 +124,7 @@ impl FieldError {
         Self {
             kind,
             field: path.to_string(),
-            bad_value: value.into(),
+            bad_value: BadValue::Value(value.into()),
             detail: detail.into(),
         }
     }
@@ -207,12 +218,23 @@ impl FieldError {
         Self::new(FieldErrorKind::InternalError, path, Value::Null, detail)
     }
 
+    /// The same complaint with another view of the value.
+    #[must_use]
+    pub fn showing(self, bad_value: BadValue) -> Self {
+        Self { bad_value, ..self }
+    }
+
     /// The message without the field name.
     pub fn body(&self) -> String {
         let mut text = self.kind.words().to_owned();
-        if self.kind.shows_value() {
+        let shown = match &self.bad_value {
+            BadValue::Value(value) => Some(go_value(value)),
+            BadValue::Text(text) => Some(text.clone()),
+            BadValue::Omitted => None,
+        };
+        if let Some(shown) = shown.filter(|_| self.kind.shows_value()) {
             text.push_str(": ");
-            text.push_str(&go_value(&self.bad_value));
+            text.push_str(&shown);
         }
         if !self.detail.is_empty() {
             text.push_str(": ");

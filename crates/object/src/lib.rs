@@ -30,7 +30,7 @@ pub use crate::{
     change::{Change, Op},
     collections::{Collection, CollectionName, Collections, Content, OpenError},
     diff::{FieldChange, diff},
-    field::{FieldError, FieldErrorKind, FieldErrors, FieldPath},
+    field::{BadValue, FieldError, FieldErrorKind, FieldErrors, FieldPath},
     gofmt::quote,
     list_watch::{
         HistoryId, ListEnd, ListItem, ListRequest, ListStream, ListWatch, ListWatchError, Malformed,

@@ -14,6 +14,7 @@ mod managed;
 mod merge;
 mod scale;
 mod set;
+mod text;
 mod types;
 mod update;
 mod walk;
@@ -32,6 +33,7 @@ pub use self::{
     conflict::Conflict,
     scale::{ReplicasPaths, entries_after_scale, scale_entries, scale_schema},
     set::{FieldSet, FieldSetError},
+    text::write_fields,
 };
 use crate::clock::parse_rfc3339;
 use crate::structural::Structural;

@@ -25,12 +25,13 @@ use serde_json::{Map, Value, json};
 use skopos_object::validation::dns1123_subdomain;
 use skopos_object::{FieldError, FieldPath};
 
+use self::field_path::Notation;
 use self::options::Options;
 use self::props::Props;
 use self::view::Crd;
 use crate::format::Format;
 use crate::metadata::{NameCheck, validate_object_meta, validate_object_meta_update};
-use crate::structural::Type;
+use crate::structural::{Structural, Type};
 
 /// Fills in what a CRD may leave out: singular, list kind, conversion, webhook port, stored versions.
 pub fn default_crd(crd: &mut Value) {
@@ -191,6 +192,33 @@ pub fn validate_crd(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         ));
     }
     errors
+}
+
+/// The schemas of a CRD with the places that errors name: the one that all versions share, or each version's own.
+#[must_use]
+pub fn schemas(crd: &Value) -> Vec<(FieldPath, Value)> {
+    let spec = FieldPath::root().child("spec");
+    let crd = Crd::new(crd);
+    let versions = crd.versions.iter().enumerate().map(|(index, version)| {
+        let at = spec.child("versions").index(index).child("schema");
+        (at, version.schema)
+    });
+    let shared = (spec.child("validation"), crd.validation);
+    let found = std::iter::once(shared).chain(versions);
+    found
+        .filter_map(|(at, validation)| {
+            let schema = validation?.schema?.0.clone();
+            Some((at.child("openAPIV3Schema"), Value::Object(schema)))
+        })
+        .collect()
+}
+
+/// The field that a rule's `fieldPath` names, below the rule's own: `.a['b']` is `a.b`, or `a[b]` in a map.
+/// Nothing if there is no such field.
+#[must_use]
+pub fn blamed_field(schema: &Structural, field_path: &str) -> Option<String> {
+    let found = field_path::find(field_path, schema, Notation::DotsAndBrackets).ok()?;
+    Some(found.path)
 }
 
 /// Checks an update of a CRD's status.

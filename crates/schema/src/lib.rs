@@ -30,7 +30,7 @@ mod validate;
 pub use crate::{
     apply::{
         ApplyError, Conflict, FieldSet, FieldSetError, Manager, ReplicasPaths, Target, apply,
-        entries_after_scale, keep_times, scale_entries, scale_schema, track_update,
+        entries_after_scale, keep_times, scale_entries, scale_schema, track_update, write_fields,
     },
     clock::{age, format_rfc3339, human_duration},
     column::{Column, ColumnError, ColumnType, selectable_value},
@@ -45,5 +45,5 @@ pub use crate::{
     prune::{Root, prune, prune_nulls},
     scale::{Replicas, Scale, ScalePathError},
     structural::{ListType, MapType, Rule, Structural, Type},
-    validate::{blocks_rules, validate},
+    validate::{blocks_rules, find_item, unchanged, validate},
 };

@@ -8,6 +8,8 @@ mod ratchet;
 use serde_json::Value;
 use skopos_object::{FieldError, FieldErrorKind, FieldPath};
 
+pub use self::ratchet::{find_item, unchanged};
+
 use self::fault::{Fault, Faults};
 use crate::format::FormatKind;
 use crate::path::At;
@@ -100,7 +102,7 @@ impl Run {
         let matched = self.node(schema, at, new, old);
         if let Some(old) = old
             && self.faults.any_since(mark)
-            && ratchet::unchanged(schema, new, old)
+            && unchanged(schema, new, old)
         {
             self.faults.cut(mark);
         }
@@ -248,7 +250,7 @@ impl Run {
                 .and_then(Value::as_array)
                 .filter(|_| schema.list_type == Some(ListType::Map));
             for (index, item) in items.iter().enumerate() {
-                let old_item = by_key.and_then(|old| ratchet::find_item(schema, old, item));
+                let old_item = by_key.and_then(|old| find_item(schema, old, item));
                 matched += self.value(item_schema, &At::Index(at, index), item, old_item);
             }
         }

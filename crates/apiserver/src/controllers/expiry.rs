@@ -19,6 +19,7 @@ pub(crate) async fn expire(shared: Arc<Shared>, stop: CancellationToken) {
     let started = tokio::time::Instant::now();
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(PERIOD) => {}
         }

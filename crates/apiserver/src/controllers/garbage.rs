@@ -83,7 +83,7 @@ impl Garbage {
     /// Runs until told to stop.
     pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         loop {
-            let dirty: Vec<Place> = shared.garbage.graph().dirty.drain().collect();
+            let dirty = std::mem::take(&mut shared.garbage.graph().dirty);
             let mut failed = Vec::new();
             for place in dirty {
                 if let Err(status) = shared.collect(&place).await {
@@ -92,6 +92,7 @@ impl Garbage {
                 }
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(RETRY_AFTER), if !failed.is_empty() => {}
                 () = shared.garbage.bell.notified() => {}

@@ -1,6 +1,6 @@
 //! Namespaces: what each is born with, and what must go before it does.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ pub(crate) struct Namespaces {
 #[derive(Debug, Default)]
 struct State {
     /// To be looked at.
-    dirty: HashSet<String>,
+    dirty: BTreeSet<String>,
     /// Being deleted: whatever goes inside is a reason to look again.
     terminating: HashSet<String>,
 }
@@ -122,7 +122,7 @@ impl Namespaces {
     /// Runs until told to stop.
     pub(crate) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         loop {
-            let dirty: Vec<String> = shared.namespaces.state().dirty.drain().collect();
+            let dirty = std::mem::take(&mut shared.namespaces.state().dirty);
             let mut failed = Vec::new();
             for name in dirty {
                 if let Err(status) = shared.sync_namespace(&name).await {
@@ -131,6 +131,7 @@ impl Namespaces {
                 }
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(RETRY_AFTER), if !failed.is_empty() => {}
                 () = shared.namespaces.bell.notified() => {}
@@ -154,7 +155,7 @@ pub(crate) async fn create_if_absent(
         return Ok(());
     }
     let mut object = make();
-    object.set_meta("uid", uuid::Uuid::new_v4().to_string());
+    object.set_meta("uid", shared.chance.uuid().to_string());
     object.set_meta("creationTimestamp", rfc3339(Timestamp::now()));
     match shared.put(resource, key, Expect::Absent, &object).await {
         Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),

@@ -81,6 +81,7 @@ impl Definitions {
                 tracing::error!(error = %status.message, "definitions not up to date");
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(RETRY_AFTER), if outcome.is_err() => {}
                 () = shared.definitions.bell.notified() => {}

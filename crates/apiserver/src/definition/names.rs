@@ -185,7 +185,14 @@ pub(super) fn check_approval(definition: &mut Value, now: Timestamp) -> bool {
     }
     if approval.starts_with("unapproved") {
         let message = format!("not approved: {approval:?}");
-        return set_condition(definition, CONDITION, "False", "UnapprovedAPI", &message, now);
+        return set_condition(
+            definition,
+            CONDITION,
+            "False",
+            "UnapprovedAnnotation",
+            &message,
+            now,
+        );
     }
     let message = format!("approved in {approval}");
     set_condition(definition, CONDITION, "True", "ApprovedAnnotation", &message, now)

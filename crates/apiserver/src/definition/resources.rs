@@ -138,6 +138,7 @@ fn custom(
     Custom {
         definition: text(&definition["metadata"]["name"]),
         schema: Arc::clone(&schemas[version["name"].as_str().unwrap_or("")]),
+        rules: OnceLock::new(),
         schemas: Arc::clone(schemas),
         status: version
             .pointer("/subresources/status")

@@ -141,6 +141,7 @@ fn custom(group: &str, plural: &str, kind: &str) -> Resource {
             definition: format!("{plural}.{group}"),
             schema: Arc::clone(&schema),
             schemas: Arc::new(BTreeMap::from([("v1".to_owned(), schema)])),
+            rules: OnceLock::new(),
             status: false,
             scale: None,
             replicas_paths: Arc::default(),

@@ -276,7 +276,7 @@ impl Phase {
                 Phase::Initial {
                     items: page.items.into_iter(),
                     revision: page.revision,
-                    mark_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
+                    mark_end: options.allow_bookmarks,
                     watcher,
                 }
             }

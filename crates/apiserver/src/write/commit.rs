@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use skopos_object::{Reason, Status};
+use skopos_schema::write_fields;
 use skopos_store::{Entry, Expect, Op, Template, Write, WriteError};
 use tokio::sync::OwnedRwLockReadGuard;
 
@@ -14,22 +15,45 @@ use crate::state::Shared;
 use crate::versions;
 
 /// Writes an object as JSON with room for its resource version, which only the store can know.
-pub(crate) fn encode_template(object: &Value) -> Template {
-    let (bytes, revision_at) = encode(object, "");
+fn encode_template(resource: &Resource, object: &Value) -> Template {
+    let (bytes, revision_at) = encode(object, Some(""), FieldsOrder::of(resource));
     Template {
         bytes: bytes.into(),
         revision_at: Some(revision_at),
     }
 }
 
+/// An object as it would be stored, at a version of its own or at none.
+pub(crate) fn encode_unsaved(resource: &Resource, object: &Value, resource_version: Option<&str>) -> Vec<u8> {
+    encode(object, resource_version, FieldsOrder::of(resource)).0
+}
+
 /// Would storing `object` over `entry` change a single byte?
-pub(super) fn is_unchanged(object: &Value, entry: &Entry) -> bool {
+pub(super) fn is_unchanged(resource: &Resource, object: &Value, entry: &Entry) -> bool {
     let version = entry.modified.0.to_string();
-    encode(object, &version).0 == entry.value.as_ref()
+    encode_unsaved(resource, object, Some(&version)) == entry.value.as_ref()
+}
+
+/// How the owned fields of an object are sorted.
+#[derive(Clone, Copy)]
+enum FieldsOrder {
+    /// As everything else, by the text of their names.
+    Text,
+    /// Items of lists by the values of their keys: built-in kinds keep what the merge wrote.
+    Keys,
+}
+
+impl FieldsOrder {
+    fn of(resource: &Resource) -> FieldsOrder {
+        match resource.built_in() {
+            Some(_) => FieldsOrder::Keys,
+            None => FieldsOrder::Text,
+        }
+    }
 }
 
 /// Encodes with the given resource version and says where in the buffer it stands.
-fn encode(object: &Value, resource_version: &str) -> (Vec<u8>, usize) {
+fn encode(object: &Value, resource_version: Option<&str>, order: FieldsOrder) -> (Vec<u8>, usize) {
     let empty = Map::new();
     let root = object.as_object().unwrap_or(&empty);
     let mut out = Vec::with_capacity(1024);
@@ -39,7 +63,7 @@ fn encode(object: &Value, resource_version: &str) -> (Vec<u8>, usize) {
         separate(&mut out, i, name);
         match value {
             Value::Object(metadata) if name == "metadata" => {
-                revision_at = encode_metadata(&mut out, metadata, resource_version);
+                revision_at = encode_metadata(&mut out, metadata, resource_version, order);
             }
             other => write_value(&mut out, other),
         }
@@ -48,10 +72,18 @@ fn encode(object: &Value, resource_version: &str) -> (Vec<u8>, usize) {
     (out, revision_at)
 }
 
-fn encode_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, resource_version: &str) -> usize {
+fn encode_metadata(
+    out: &mut Vec<u8>,
+    metadata: &Map<String, Value>,
+    resource_version: Option<&str>,
+    order: FieldsOrder,
+) -> usize {
     let mut revision_at = None;
     let mut n_written = 0;
     let write_version = |out: &mut Vec<u8>, i: usize| {
+        let Some(resource_version) = resource_version else {
+            return 0;
+        };
         separate(out, i, "resourceVersion");
         out.push(b'"');
         let at = out.len();
@@ -63,15 +95,43 @@ fn encode_metadata(out: &mut Vec<u8>, metadata: &Map<String, Value>, resource_ve
     for (name, value) in metadata.iter().filter(|(name, _)| *name != "resourceVersion") {
         if revision_at.is_none() && name.as_str() > "resourceVersion" {
             revision_at = Some(write_version(out, n_written));
-            n_written += 1;
+            n_written += usize::from(resource_version.is_some());
         }
         separate(out, n_written, name);
-        write_value(out, value);
+        match (order, value) {
+            (FieldsOrder::Keys, Value::Array(entries)) if name == "managedFields" => {
+                write_managed_fields(out, entries);
+            }
+            _ => write_value(out, value),
+        }
         n_written += 1;
     }
     let revision_at = revision_at.unwrap_or_else(|| write_version(out, n_written));
     out.push(b'}');
     revision_at
+}
+
+fn write_managed_fields(out: &mut Vec<u8>, entries: &[Value]) {
+    out.push(b'[');
+    for (i, entry) in entries.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        let Value::Object(entry) = entry else {
+            write_value(out, entry);
+            continue;
+        };
+        out.push(b'{');
+        for (i, (name, value)) in entry.iter().enumerate() {
+            separate(out, i, name);
+            match name.as_str() {
+                "fieldsV1" => write_fields(value, out),
+                _ => write_value(out, value),
+            }
+        }
+        out.push(b'}');
+    }
+    out.push(b']');
 }
 
 fn separate(out: &mut Vec<u8>, i: usize, name: &str) {
@@ -158,7 +218,7 @@ impl Shared {
         object: &Value,
     ) -> (Template, Option<OwnedRwLockReadGuard<()>>) {
         let Some(custom) = resource.custom() else {
-            return (encode_template(object), None);
+            return (encode_template(resource, object), None);
         };
         let stays = Arc::clone(&self.swap).read_owned().await;
         let registry = self.registry.load();
@@ -167,11 +227,11 @@ impl Shared {
             false => None,
         };
         let Some(current) = current else {
-            return (encode_template(object), Some(stays));
+            return (encode_template(resource, object), Some(stays));
         };
         let mut object = object.clone();
         versions::renew(current, &mut object);
-        (encode_template(&object), Some(stays))
+        (encode_template(resource, &object), Some(stays))
     }
 
     /// Commits and observes as one: a client that goes away in between must not leave the controllers unaware.
@@ -216,9 +276,7 @@ mod tests {
     use serde_json::json;
 
     fn check(object: &Value) {
-        let template = encode_template(object);
-        let at = template.revision_at.unwrap();
-        let mut bytes = template.bytes.to_vec();
+        let (mut bytes, at) = encode(object, Some(""), FieldsOrder::Keys);
         bytes.splice(at..at, b"17".iter().copied());
         let mut expected = object.clone();
         expected.set_meta("resourceVersion", "17");
@@ -231,5 +289,15 @@ mod tests {
         check(&json!({"metadata": {"name": "a"}}));
         check(&json!({"metadata": {"uid": "a", "resourceVersion": "5"}}));
         check(&json!({"metadata": {}}));
+        check(&json!({"metadata": {"managedFields": [{"fieldsV1": {"f:a": {}}, "manager": "m"}, null]}}));
+    }
+
+    #[test]
+    fn owned_items_of_built_in_kinds_come_in_the_order_of_their_keys() {
+        let ports = json!({"k:{\"port\":443}": {}, "k:{\"port\":80}": {}});
+        let object = json!({"metadata": {"managedFields": [{"fieldsV1": ports}]}});
+        let text = |order| String::from_utf8(encode(&object, None, order).0).unwrap();
+        assert!(text(FieldsOrder::Keys).contains(r#"{"k:{\"port\":80}":{},"k:{\"port\":443}":{}}"#));
+        assert!(text(FieldsOrder::Text).contains(r#"{"k:{\"port\":443}":{},"k:{\"port\":80}":{}}"#));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use skopos_object::{Status, raw_path};
 use skopos_store::{Entry, Expect, WriteError};
+use uuid::Uuid;
 
 use super::prepare::{self, Operation};
 use super::{Author, ObjectExt as _, body, commit, metadata, track};
@@ -34,6 +35,7 @@ pub(super) async fn insert(
     options: &WriteOptions,
 ) -> Result<Arc<Entry>, Status> {
     metadata::wipe_for_create(&mut object);
+    prepare::drop_repeated_owners(call, &mut object);
     prepare::default(&call.resource, &mut object);
     track(&call.resource, None, &mut object, Author::of(call, options));
     let dry_run = options.dry_run;
@@ -46,7 +48,7 @@ pub(super) async fn insert(
     }
     for _ in 0..GENERATE_NAME_ATTEMPTS {
         let mut candidate = object.clone();
-        candidate.set_meta("name", generate_name(&prefix));
+        candidate.set_meta("name", generate_name(&prefix, shared.chance.uuid()));
         if let Some(entry) = insert_once(shared, call, candidate, dry_run).await? {
             return Ok(entry);
         }
@@ -74,7 +76,7 @@ pub(super) async fn insert_once(
     dry_run: bool,
 ) -> Result<Option<Arc<Entry>>, Status> {
     let resource = &call.resource;
-    prepare::prepare_create(call, &mut object)?;
+    prepare::prepare_create(shared, call, &mut object)?;
     let _allocating = shared.allocate(resource).await;
     shared.admit(call, &mut object, Operation::Create)?;
     prepare::validate(call, &object, Operation::Create)?;
@@ -82,7 +84,7 @@ pub(super) async fn insert_once(
     versions::to_storage(resource, &mut object);
     if dry_run {
         let taken = shared.store.get(&resource.space, &key).is_some();
-        return Ok((!taken).then(|| versions::unsaved_entry(&key, &object)));
+        return Ok((!taken).then(|| versions::unsaved_entry(resource, &key, &object)));
     }
     match shared.put(resource, &key, Expect::Absent, &object).await {
         Ok(entry) => {
@@ -95,15 +97,15 @@ pub(super) async fn insert_once(
 }
 
 /// The prefix is cut so that five characters fit behind it in 63.
-fn generate_name(prefix: &str) -> String {
+fn generate_name(prefix: &str, random: Uuid) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     const PREFIX_MAX_LENGTH: usize = 58;
     let mut end = prefix.len().min(PREFIX_MAX_LENGTH);
     while !prefix.is_char_boundary(end) {
         end -= 1;
     }
-    let random = uuid::Uuid::new_v4().into_bytes();
     let suffix = random
+        .as_bytes()
         .iter()
         .take(5)
         .map(|byte| ALPHABET[usize::from(*byte) % ALPHABET.len()] as char);

@@ -104,9 +104,18 @@ pub(crate) async fn delete_entry(
         check_preconditions(resource, &old, &entry, options)?;
         check_protected(resource, &old)?;
         let outcome = match plan(resource, &old, options, now) {
-            Plan::Keep => return Ok(Some(Deleted::Marked(entry))),
+            Plan::Keep if options.dry_run || commit::is_unchanged(resource, &old, &entry) => {
+                return Ok(Some(Deleted::Marked(entry)));
+            }
+            // Stored in the shape of another schema: it is written in that of today, as by every other write.
+            Plan::Keep => shared
+                .put(resource, key, Expect::At(entry.modified), &old)
+                .await
+                .map(Deleted::Marked),
             Plan::Mark(marked) if options.dry_run => {
-                return Ok(Some(Deleted::Marked(versions::unsaved_update(&entry, &marked))));
+                return Ok(Some(Deleted::Marked(versions::unsaved_update(
+                    resource, &entry, &marked,
+                ))));
             }
             Plan::Remove if options.dry_run => return Ok(Some(Deleted::Gone(old))),
             Plan::Mark(marked) => shared
@@ -131,7 +140,7 @@ pub(crate) async fn delete_entry(
 enum Plan {
     Remove,
     Mark(Value),
-    /// It is being deleted already and nothing changes.
+    /// It is being deleted already, and this deletion changes nothing.
     Keep,
 }
 

@@ -1,13 +1,20 @@
 //! Object metadata: fills in what the server owns, checks what the user may set.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use skopos_object::{FieldError, FieldPath};
 use skopos_schema::{NameCheck, validate_object_meta, validate_object_meta_update};
+use uuid::Uuid;
 
 use super::ObjectExt as _;
+use crate::definition;
 use crate::registry::Resource;
 use crate::strategy::name_errors;
+
+/// The finalizers that need no domain: they are Kubernetes' own.
+const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
 /// Takes out what a client cannot give a new object.
 pub(super) fn wipe_for_create(object: &mut Value) {
@@ -23,11 +30,11 @@ pub(super) fn wipe_for_create(object: &mut Value) {
 }
 
 /// Sets what the server owns on a new object.
-pub(super) fn fill_for_create(object: &mut Value, now: Timestamp) {
+pub(super) fn fill_for_create(object: &mut Value, uid: Uuid, now: Timestamp) {
     wipe_for_create(object);
     object.remove_meta("generation");
     object.set_meta("creationTimestamp", rfc3339(now));
-    object.set_meta("uid", uuid::Uuid::new_v4().to_string());
+    object.set_meta("uid", uid.to_string());
 }
 
 /// Carries over from the stored object what an update may not change and need not repeat.
@@ -62,7 +69,42 @@ pub(super) fn validate(object: &Value, resource: &Resource) -> Vec<FieldError> {
             _ => name_errors(resource, name),
         }
     };
-    validate_object_meta(&object["metadata"], resource.namespaced, check_name, &path())
+    let mut errors = validate_object_meta(&object["metadata"], resource.namespaced, check_name, &path());
+    if resource.built_in().is_some() && !definition::is_definition(resource) {
+        errors.extend(unqualified_finalizers(object));
+    }
+    errors
+}
+
+/// Only custom resources and definitions may have finalizers of names without a domain.
+fn unqualified_finalizers(object: &Value) -> Vec<FieldError> {
+    let finalizers = object.finalizers().into_iter().enumerate();
+    finalizers
+        .filter(|(_, name)| !name.contains('/') && !STANDARD_FINALIZERS.contains(name))
+        .map(|(index, name)| {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            FieldError::invalid(&path().child("finalizers").index(index), name, why)
+        })
+        .collect()
+}
+
+/// Takes out owners that are given twice. Returns the uids of those it took out.
+pub(super) fn drop_repeated_owners(object: &mut Value) -> Vec<String> {
+    let owners = object.pointer_mut("/metadata/ownerReferences");
+    let Some(owners) = owners.and_then(Value::as_array_mut) else {
+        return Vec::new();
+    };
+    let mut seen = HashSet::with_capacity(owners.len());
+    let first: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
+    let (mut first, mut repeated) = (first.into_iter(), Vec::new());
+    owners.retain(|owner| {
+        let keep = first.next() == Some(true);
+        if !keep {
+            repeated.push(owner["uid"].as_str().unwrap_or("").to_owned());
+        }
+        keep
+    });
+    repeated
 }
 
 /// Checks what an update may not change.
@@ -76,9 +118,8 @@ fn path() -> FieldPath {
 
 /// Warnings for new finalizers that could collide with those of others.
 pub(super) fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
-    let standard = ["orphan", "foregroundDeletion", "kubernetes"];
     let known = old.map(|old| old.finalizers()).unwrap_or_default();
-    let unqualified = |f: &&str| !f.contains('/') && !standard.contains(f) && !known.contains(f);
+    let unqualified = |f: &&str| !f.contains('/') && !STANDARD_FINALIZERS.contains(f) && !known.contains(f);
     let warn = |f: &str| {
         let path = if f.contains('.') {
             " including a path (/)"

@@ -49,16 +49,26 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
     }
     let apply = |old: &Value| {
         let mut new = patch.apply(call, old)?;
+        let shown = new.to_string();
+        if call.resource.custom().is_some() && !new["kind"].is_string() {
+            return Err(no_object(
+                &shown,
+                &format!("Object 'Kind' is missing in '{shown}'"),
+            ));
+        }
         update::check_name(call, &new)?;
-        let shown = Value::String(new.to_string());
-        body::sanitise(call, &mut new, duplicates.clone(), options.field_validation).map_err(|why| {
-            let error = FieldError::invalid(&FieldPath::root().child("patch"), shown, why);
-            Status::invalid(&GroupKind::new("", ""), "", vec![error])
-        })?;
+        body::sanitise(call, &mut new, duplicates.clone(), options.field_validation)
+            .map_err(|why| no_object(&shown, &why.to_string()))?;
         Ok(new)
     };
     let entry = modify(shared, call, &options, Change::Patch(&apply)).await?;
     Ok(Answer::Stored { code: 200, entry })
+}
+
+/// The refusal of a patch whose result is none of the kind.
+fn no_object(result: &str, why: &str) -> Status {
+    let error = FieldError::invalid(&FieldPath::root().child("patch"), result, why);
+    Status::invalid(&GroupKind::new("", ""), "", vec![error])
 }
 
 fn media_type(call: &Call) -> &str {

@@ -1,7 +1,7 @@
 //! The middle of the write path: defaults, what the server sets, admission, validation.
 //!
 //! The order is that of the real API server: default, mutating admission, prepare, validate, validating
-//! admission. Webhooks and policies will hook in at [`Shared::admit`]; validation rules in CEL after the schema.
+//! admission. Webhooks and policies will hook in at [`Shared::admit`]; validation rules in CEL come after the schema.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use super::commit::storage_error;
 use super::{ObjectExt as _, metadata};
 use crate::call::Call;
 use crate::definition;
-use crate::registry::{Resource, Source};
+use crate::registry::{Custom, Resource, Source};
+use crate::rules::{self, Rules};
 use crate::services;
 use crate::state::Shared;
 
@@ -40,8 +41,19 @@ pub(crate) fn default(resource: &Resource, object: &mut Value) {
     }
 }
 
+/// Drops owners that are given twice, and says so.
+pub(super) fn drop_repeated_owners(call: &Call, object: &mut Value) {
+    let repeated = metadata::drop_repeated_owners(object);
+    if !repeated.is_empty() {
+        call.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        ));
+    }
+}
+
 /// Makes a new object ready to be validated.
-pub(super) fn prepare_create(call: &Call, object: &mut Value) -> Result<(), Status> {
+pub(super) fn prepare_create(shared: &Shared, call: &Call, object: &mut Value) -> Result<(), Status> {
     let resource = &call.resource;
     if !object.meta_str("resourceVersion").is_empty() {
         return Err(storage_error(
@@ -49,7 +61,7 @@ pub(super) fn prepare_create(call: &Call, object: &mut Value) -> Result<(), Stat
         ));
     }
     match_namespace(resource, object, &call.target.namespace)?;
-    metadata::fill_for_create(object, call.now);
+    metadata::fill_for_create(object, shared.chance.uuid(), call.now);
     if tracks_generation(resource) {
         object.set_meta("generation", 1);
     }
@@ -130,6 +142,9 @@ pub(super) fn prepare_status_update(call: &Call, new: &mut Value, old: &Value) -
     // Of a custom resource nothing but the status is taken, labels and annotations included.
     let mut merged = old.clone();
     copy_field(&mut merged, new, "status");
+    if merged["status"].is_null() && old.get("status").is_none() {
+        merged.as_object_mut().map(|root| root.remove("status"));
+    }
     carry_over(&mut merged, new);
     *new = merged;
     Ok(())
@@ -254,6 +269,9 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
         Operation::UpdateStatus { old } => validate_status(resource, object, old),
         Operation::Create | Operation::Update { .. } => validate_content(resource, object, old),
     });
+    if let Some(rules) = resource.custom().and_then(Custom::rules) {
+        errors.extend(follow_rules(call, rules, object, old, &errors));
+    }
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.group_kind(), object.name(), errors));
     }
@@ -266,6 +284,24 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
         call.warn(text);
     }
     Ok(())
+}
+
+/// Evaluates the rules of the definition unless what is wrong already forbids it.
+fn follow_rules(
+    call: &Call,
+    rules: &Rules,
+    object: &Value,
+    old: Option<&Value>,
+    errors: &[FieldError],
+) -> Vec<FieldError> {
+    if let Some(error) = skopos_schema::blocks_rules(errors) {
+        return vec![error];
+    }
+    let verdict = rules.evaluate(object, old);
+    for text in verdict.warnings {
+        call.warn(text);
+    }
+    verdict.errors
 }
 
 /// A patch may have changed what the object says it is.
@@ -300,10 +336,16 @@ fn check_type_meta(resource: &Resource, object: &Value) -> Result<(), Status> {
 /// Through its own endpoint only the status of a custom resource is checked, on its own.
 fn validate_status(resource: &Resource, object: &Value, old: &Value) -> Vec<FieldError> {
     let Source::Custom(custom) = &resource.source else {
-        return validate_content(resource, object, Some(old));
+        return match definition::is_definition(resource) {
+            true => crd::validate_crd_status(object, old),
+            false => validate_content(resource, object, Some(old)),
+        };
     };
     let path = FieldPath::root().child("status");
-    let mut errors = match (custom.schema.property("status"), object.get("status")) {
+    // A null where nothing was is no change, and not held against the write.
+    let is_new = |status: &&Value| !status.is_null() || old.get("status").is_some();
+    let status = object.get("status").filter(is_new);
+    let mut errors = match (custom.schema.property("status"), status) {
         (Some(schema), Some(status)) => skopos_schema::validate(schema, &path, status, old.get("status")),
         _ => Vec::new(),
     };
@@ -337,7 +379,12 @@ fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) ->
         Source::BuiltIn(kind) => {
             let mut errors = skopos_builtin::validate(kind, object, old);
             if definition::is_definition(resource) {
-                errors.extend(crd::validate_crd(object, old));
+                let faults = crd::validate_crd(object, old);
+                // Rules can be judged by a schema only if it is one.
+                if faults.is_empty() {
+                    errors.extend(rules::check_definition(object));
+                }
+                errors.extend(faults);
             }
             errors
         }

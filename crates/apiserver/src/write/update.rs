@@ -80,6 +80,7 @@ pub(crate) async fn modify(
         if new.meta_str("resourceVersion").is_empty() {
             new.set_meta("resourceVersion", entry.modified.to_string());
         }
+        prepare::drop_repeated_owners(call, &mut new);
         if !matches!(change, Change::Owned(_)) {
             prepare::default(&call.resource, &mut new);
             track(&call.resource, Some(&old), &mut new, Author::of(call, options));
@@ -162,16 +163,16 @@ async fn store(
 ) -> Result<Option<Arc<Entry>>, Status> {
     let resource = &call.resource;
     versions::to_storage(resource, &mut new);
-    if commit::is_unchanged(&new, entry) {
+    if commit::is_unchanged(resource, &new, entry) {
         return Ok(Some(Arc::clone(entry)));
     }
     let expect = Expect::At(entry.modified);
     let done = new.is_deleting() && new.finalizers().is_empty() && !super::delete::is_held(resource, &new);
     let outcome = match (dry_run, done) {
-        (true, _) => return Ok(Some(versions::unsaved_update(entry, &new))),
+        (true, _) => return Ok(Some(versions::unsaved_update(resource, entry, &new))),
         // The answer shows the object as it was at its last stored version, like the real server's.
         (false, true) => {
-            let shown = versions::unsaved_update(entry, &new);
+            let shown = versions::unsaved_update(resource, entry, &new);
             // Watchers see it with the finalizer that was the last: it was never stored without.
             let last = versions::in_storage(resource, entry)?;
             shared.remove(resource, key, expect, &last).await.map(|_| shown)

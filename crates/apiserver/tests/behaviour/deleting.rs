@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{HOME, MAPS, Server, WIDGETS, config_map, names, version, widget, with_meta};
+use crate::harness::{CRDS, HOME, MAPS, Server, WIDGETS, config_map, names, version, widget, with_meta};
 
 #[tokio::test]
 async fn an_object_without_finalizers_goes_at_once() {
@@ -87,6 +87,31 @@ async fn no_finalizer_can_be_added_to_an_object_on_its_way_out() {
         .await;
     let message = "Widget.example.com \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"x.io/c\"}";
     answer.refused(422, "Invalid", message);
+}
+
+/// The generator found it: kube-apiserver writes what it decoded by the new schema, which is not what is stored.
+#[tokio::test]
+async fn a_repeated_deletion_writes_only_if_the_schema_changed_meanwhile() {
+    let server = Server::with_widgets().await;
+    let held = with_meta(
+        widget("a", json!({})),
+        json!({"finalizers": ["example.com/hold"]}),
+    );
+    server.post(WIDGETS, held).await.ok();
+    let one = format!("{WIDGETS}/a");
+    let marked = server.delete(&one).await.ok();
+    let again = server.delete(&one).await.ok();
+    assert_eq!(version(&again), version(&marked));
+    let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/fresh";
+    let patch = json!([{"op": "add", "path": field, "value": {"type": "string", "default": "new"}}]);
+    let path = format!("{CRDS}/widgets.example.com");
+    server.patch(&path, "json-patch", patch).await.ok();
+    server
+        .until(&one, |object| object["spec"]["fresh"] == "new")
+        .await;
+    let renewed = server.delete(&one).await.ok();
+    assert_ne!(version(&renewed), version(&marked));
+    assert_eq!(version(&server.delete(&one).await.ok()), version(&renewed));
 }
 
 #[tokio::test]

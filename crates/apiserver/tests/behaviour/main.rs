@@ -28,6 +28,7 @@ mod built_ins;
 mod definitions;
 mod garbage;
 mod namespaces;
+mod rules;
 mod versions;
 
 mod random;

@@ -214,6 +214,25 @@ async fn streamed_lists_end_with_a_bookmark() {
     );
 }
 
+/// Such a watch begins with what there is, as one that asks for it.
+#[tokio::test]
+async fn a_watch_from_no_version_with_bookmarks_tells_when_it_has_told_all() {
+    let server = Server::with_widgets().await;
+    server.post(WIDGETS, widget("a", json!({}))).await.ok();
+    for query in ["", "&resourceVersion=0"] {
+        let path = format!("{WIDGETS}?allowWatchBookmarks=true{query}");
+        let mut watch = server.watch(&path).await;
+        assert_eq!(watch.next().await.brief(), "ADDED a");
+        let end = watch.next().await;
+        let annotations = &end.object["metadata"]["annotations"];
+        assert_eq!(
+            annotations,
+            &json!({"k8s.io/initial-events-end": "true"}),
+            "{query}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_streamed_list_from_the_future_is_an_error_in_the_stream() {
     let server = Server::start().await;
@@ -289,10 +308,11 @@ async fn only_who_asks_gets_bookmarks() {
 #[tokio::test]
 async fn a_watch_ends_at_its_timeout_with_a_last_bookmark_before() {
     let server = Server::with(|_| {}).await;
+    let now = version(&server.get(MAPS).await.ok());
     let clock = Clock::stop();
     let mut watch = server
         .watch(&format!(
-            "{MAPS}?timeoutSeconds=30&allowWatchBookmarks=true&labelSelector=l"
+            "{MAPS}?timeoutSeconds=30&allowWatchBookmarks=true&labelSelector=l&resourceVersion={now}"
         ))
         .await;
     let mut plain = server

@@ -127,7 +127,12 @@ fn nested(ty: &Ty, value: &Value) -> Vec<u8> {
             put_number(&mut out, 2, value.as_i64().unwrap_or(0));
             put_bytes(&mut out, 3, b"");
         }
-        (Ty::RawExtension | Ty::FieldsV1 | Ty::Json, value) if !value.is_null() => {
+        (Ty::FieldsV1, value) if !value.is_null() => {
+            let mut text = Vec::new();
+            skopos_schema::write_fields(value, &mut text);
+            put_bytes(&mut out, 1, &text);
+        }
+        (Ty::RawExtension | Ty::Json, value) if !value.is_null() => {
             put_bytes(&mut out, 1, value.to_string().as_bytes());
         }
         (Ty::SchemaOrArray | Ty::SchemaOrBool | Ty::SchemaOrStrings, value) => {

@@ -1,14 +1,16 @@
-//! Makes scenarios from a seed: a definition with a random schema, and random requests for its objects.
+//! Makes scenarios from a seed: a definition with a random schema that changes now and then, and random requests for
+//! its objects and for those of built-in kinds.
 //!
 //! The same seed makes the same scenario. Most of what is sent is right; some of it is not.
 
+mod built_in;
 mod dice;
 mod schema;
 mod value;
 
 use serde_json::{Value, json};
 
-use super::{Scenario, Step, Watch};
+use super::{Scenario, Step, Until, Watch};
 use dice::Dice;
 use schema::Shape;
 
@@ -16,21 +18,26 @@ const NAMES: [&str; 2] = ["a", "b"];
 const MANAGERS: [&str; 3] = ["one", "two", "three"];
 const REQUESTS: usize = 30;
 
+/// Each new one takes kube-apiserver a while.
+const MAX_SCHEMAS: usize = 3;
+
 impl Scenario {
     /// The scenario of a seed.
     pub fn generated(seed: u64) -> Scenario {
         let mut dice = Dice::new(seed);
         let shape = Shape::random(&mut dice);
+        let definition = shape.definition();
         let mut writer = Writer {
             dice,
             shape,
             requests: Vec::new(),
+            n_schemas: 1,
         };
         writer.write();
         Scenario {
             name: format!("generated/seed{seed}"),
             about: format!("Made by the generator from the seed {seed}."),
-            definitions: vec![writer.shape.definition()],
+            definitions: vec![definition],
             requests: writer.requests,
         }
     }
@@ -40,6 +47,7 @@ struct Writer {
     dice: Dice,
     shape: Shape,
     requests: Vec<Step>,
+    n_schemas: usize,
 }
 
 impl Writer {
@@ -47,10 +55,7 @@ impl Writer {
         for name in NAMES {
             self.create(name);
         }
-        // Where the watch at the end begins; it is there even if nothing could be made.
-        self.push("where to begin", "GET $api/things".into(), |step| {
-            step.capture = [("start".to_owned(), "metadata.resourceVersion".to_owned())].into();
-        });
+        self.begin();
         for _ in 0..REQUESTS {
             self.request();
         }
@@ -61,9 +66,20 @@ impl Writer {
         });
     }
 
+    /// Where the watch at the end begins; it is there even if nothing could be made.
+    fn begin(&mut self) {
+        self.push("where to begin", "GET $api/things".into(), |step| {
+            step.capture = [("start".to_owned(), "metadata.resourceVersion".to_owned())].into();
+            step.until = Some(Until {
+                code: Some(200),
+                ..Until::default()
+            });
+        });
+    }
+
     fn request(&mut self) {
         let name = NAMES[self.dice.below(NAMES.len())];
-        match self.dice.below(22) {
+        match self.dice.below(28) {
             0 => self.create(name),
             1..=3 => self.update(name),
             4..=6 => self.merge(name),
@@ -75,6 +91,9 @@ impl Writer {
             18 => self.delete(name),
             19 => self.list(),
             20 => self.get(name),
+            21 => self.delete_all(),
+            22..=25 => self.built_in(),
+            26 if self.n_schemas < MAX_SCHEMAS => self.change_schema(),
             _ => self.apply_status(name),
         }
     }
@@ -97,6 +116,7 @@ impl Writer {
         ];
         self.push(&format!("{what} {name}"), send, |step| {
             step.capture = capture.into();
+            step.order = true;
             finish(step);
         });
     }
@@ -269,6 +289,41 @@ impl Writer {
             false => format!("DELETE $api/things/{name}"),
         };
         self.push(&format!("delete {name}"), send, |step| step.body = body);
+    }
+
+    fn delete_all(&mut self) {
+        let queries = [
+            "labelSelector=app%3Dx",
+            "labelSelector=app%21%3Dx",
+            "fieldSelector=metadata.name%3Da",
+            "dryRun=All",
+            "",
+        ];
+        let query = *self.dice.pick(&queries);
+        self.push("delete all", format!("DELETE $api/things?{query}"), |_| {});
+    }
+
+    /// Gives the definition another schema and waits until a default shows that it is in force.
+    fn change_schema(&mut self) {
+        self.shape.change(&mut self.dice, self.n_schemas);
+        let spec = self.shape.definition()["spec"]["versions"].take();
+        self.push("schema", "PATCH $crds/things.$group".into(), |step| {
+            step.body = Some(json!({"spec": {"versions": spec}}));
+            step.content_type = Some("merge".to_owned());
+            step.pick = Some("spec".to_owned());
+        });
+        let mark = format!("marks.m{}", self.n_schemas);
+        self.n_schemas += 1;
+        self.push("probe", "POST $api/things?dryRun=All".into(), |step| {
+            step.body =
+                Some(json!({"apiVersion": "$group/v1", "kind": "Thing", "metadata": {"name": "probe"}}));
+            step.until = Some(Until {
+                path: Some(mark),
+                ..Until::default()
+            });
+        });
+        // What happened before cannot be watched through another schema.
+        self.begin();
     }
 
     fn get(&mut self, name: &str) {

@@ -86,7 +86,8 @@ impl Normal {
     /// The headers that matter.
     pub(super) fn headers(&mut self, headers: &HeaderMap) -> Value {
         let mut kept = Map::new();
-        for name in headers.keys() {
+        kept.insert("warning".to_owned(), self.warnings(headers));
+        for name in headers.keys().filter(|name| *name != "warning") {
             if TRANSPORT.contains(&name.as_str()) {
                 continue;
             }
@@ -94,15 +95,30 @@ impl Normal {
                 kept.insert(name.as_str().to_owned(), "(there)".into());
                 continue;
             }
-            let mut values: Vec<String> = headers
-                .get_all(name)
-                .iter()
-                .map(|value| self.text(&String::from_utf8_lossy(value.as_bytes())))
-                .collect();
+            let mut values = Vec::new();
+            for value in headers.get_all(name) {
+                let value = String::from_utf8_lossy(value.as_bytes());
+                // One header with two names says what two headers say.
+                let single = name != "vary";
+                let parts = value.split(", ").filter(|_| !single);
+                let whole = Some(value.as_ref()).filter(|_| single);
+                values.extend(parts.chain(whole).map(|part| self.text(part)));
+            }
             values.sort();
             kept.insert(name.as_str().to_owned(), values.join("\n").into());
         }
         Value::Object(kept)
+    }
+
+    /// How often each warning is given, so that each can differ by itself.
+    fn warnings(&mut self, headers: &HeaderMap) -> Value {
+        let mut counts = Map::new();
+        for value in headers.get_all("warning") {
+            let text = self.text(&String::from_utf8_lossy(value.as_bytes()));
+            let count = counts.get(&text).and_then(Value::as_u64).unwrap_or(0);
+            counts.insert(text, (count + 1).into());
+        }
+        Value::Object(counts)
     }
 
     /// A body, or a part of one.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A list of requests in a namespace and an API group of its own.
 ///
-/// Texts may name variables: `$ns`, `$group`, `$crds`, `$maps`, `$core` (the namespace's path), `$api` (the
+/// Texts may name variables: `$ns`, `$group`, `$reversed` (the group from its end), `$crds`, `$maps`, `$core` (the namespace's path), `$api` (the
 /// group's path in its namespace, version v1), and whatever a request before captured. `<<300 x>>` stands for
 /// 300 times x.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -47,13 +47,17 @@ pub struct Step {
     /// The body, letter by letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The type of the body if it is not JSON; `merge`, `json-patch`, `strategic`, `apply` and `yaml` for short.
+    /// The body, byte by byte, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// The type of the body if it is not JSON; `merge`, `json-patch`, `strategic`, `apply`, `yaml` and `protobuf` for
+    /// short.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Who asks, if not the administrator.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub who: Option<Who>,
-    /// Variables from the answer, by path; `.` is the whole.
+    /// Variables from the answer, by path; `.` is the whole, `@name` a header.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capture: BTreeMap<String, String>,
     /// Read the answer as a watch.
@@ -65,6 +69,9 @@ pub struct Step {
     /// The only part of the body that is compared, by path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pick: Option<String>,
+    /// Compare the text of each `fieldsV1` too, whose order is of no meaning to JSON.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub order: bool,
 }
 
 /// Whose credentials a request shows.

@@ -1,19 +1,26 @@
 //! Plays a scenario on one server.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::Context;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use flate2::read::MultiGzDecoder;
+use http::response::Parts;
+use http::{HeaderMap, Method};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use regex::{Captures, Regex};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::normal::Normal;
 use super::path::find;
+use super::protobuf;
 use super::scenario::scenarios;
 use super::{Scenario, Step, Until, Watch, Who};
 use crate::{Answer, Endpoint, Request};
@@ -50,6 +57,7 @@ impl<'a> Stage<'a> {
             ("core", core),
             ("crds", CRDS.to_owned()),
             ("ns", namespace),
+            ("reversed", group.rsplit('.').collect::<Vec<_>>().join(".")),
             ("group", group),
         ];
         let mut stage = Stage {
@@ -150,14 +158,24 @@ impl<'a> Stage<'a> {
                     None => self.asker(step).send(request).await?,
                 };
                 let body = decoded(&answer);
-                (json!({"code": answer.status.as_u16()}), answer.headers, body)
+                let mut seen = json!({"code": answer.status.as_u16()});
+                if step.order {
+                    seen["fieldsV1"] = owned_fields(&answer.body).into();
+                }
+                (seen, answer.headers, body)
             }
         };
         // What a refused request says is not what the next one begins with.
         let taken = seen["code"].as_u64().is_some_and(|code| code < 300);
         for (name, path) in step.capture.iter().filter(|_| taken) {
-            let found = find(&body, path).cloned().unwrap_or_default();
-            self.variables.insert(name.clone(), found);
+            let found = match path.strip_prefix('@') {
+                Some(header) => headers
+                    .get(header)
+                    .and_then(|value| value.to_str().ok())
+                    .map(Value::from),
+                None => find(&body, path).cloned(),
+            };
+            self.variables.insert(name.clone(), found.unwrap_or_default());
         }
         let mut body = match &step.pick {
             Some(path) => find(&body, &self.filled(path)?).cloned().unwrap_or_default(),
@@ -208,7 +226,7 @@ impl<'a> Stage<'a> {
     async fn watched(&self, request: Request, watch: &Watch) -> anyhow::Result<(Value, HeaderMap, Value)> {
         let mut connection = self.side.endpoint.connect().await?;
         let (parts, body) = connection.open(request).await?.into_parts();
-        let (events, end) = read_events(body, watch, parts.status).await?;
+        let (events, end) = read_events(body, watch, &parts).await?;
         let seen = json!({"code": parts.status.as_u16(), "end": end});
         Ok((seen, parts.headers, events.into()))
     }
@@ -231,9 +249,12 @@ impl<'a> Stage<'a> {
         )
     }
 
-    fn body(&mut self, step: &Step) -> anyhow::Result<Option<String>> {
+    fn body(&mut self, step: &Step) -> anyhow::Result<Option<Bytes>> {
         if let Some(text) = &step.text {
-            return self.filled(text).map(Some);
+            return Ok(Some(self.filled(text)?.into()));
+        }
+        if let Some(coded) = &step.base64 {
+            return Ok(Some(STANDARD.decode(coded).context("base64")?.into()));
         }
         let patch = step
             .body
@@ -253,7 +274,7 @@ impl<'a> Stage<'a> {
         {
             self.normal.generates(prefix);
         }
-        Ok(body.map(|body| body.to_string()))
+        Ok(body.map(|body| body.to_string().into()))
     }
 
     /// Text with its variables and repetitions written out.
@@ -300,6 +321,7 @@ fn long_type(short: &str) -> &str {
         "strategic" => "application/strategic-merge-patch+json",
         "apply" => "application/apply-patch+yaml",
         "yaml" => "application/yaml",
+        "protobuf" => "application/vnd.kubernetes.protobuf",
         other => other,
     }
 }
@@ -311,7 +333,7 @@ fn is_so(answer: &Answer, until: &Until) -> bool {
         && until.gone.as_ref().is_none_or(|path| find(&body, path).is_none())
 }
 
-/// JSON and YAML as values, protobuf as a word, everything else as text.
+/// JSON, YAML and protobuf as values, everything else as text.
 fn decoded(answer: &Answer) -> Value {
     let header = |name| {
         answer
@@ -320,32 +342,60 @@ fn decoded(answer: &Answer) -> Value {
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
     };
-    if !header("content-encoding").is_empty() {
-        return "(compressed)".into();
-    }
-    let text = String::from_utf8_lossy(&answer.body);
+    let unpacked = match header("content-encoding") {
+        "gzip" => unpacked(&answer.body),
+        _ => None,
+    };
+    let body = unpacked.as_deref().unwrap_or(&answer.body);
+    let text = String::from_utf8_lossy(body);
     let content_type = header("content-type");
     if content_type.contains("json") {
-        serde_json::from_slice(&answer.body).unwrap_or_else(|_| text.into())
+        serde_json::from_slice(body).unwrap_or_else(|_| text.into())
     } else if content_type.contains("yaml") {
         serde_saphyr::from_str(&text).unwrap_or_else(|_| text.into())
-    } else if answer.body.starts_with(b"k8s\0") || content_type.contains("protobuf") {
-        "(protobuf)".into()
+    } else if body.starts_with(b"k8s\0") || content_type.contains("protobuf") {
+        protobuf::object(body)
+    } else if text.starts_with('{') {
+        // The index of OpenAPI is JSON that says it is text.
+        serde_json::from_slice(body).unwrap_or_else(|_| text.into())
     } else {
         text.into()
     }
+}
+
+fn unpacked(body: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    MultiGzDecoder::new(body).read_to_end(&mut plain).ok()?;
+    Some(plain)
+}
+
+/// The text of each `fieldsV1` in a body of JSON, sorted: the order of the entries depends on the second.
+fn owned_fields(body: &[u8]) -> Vec<String> {
+    const NAME: &str = "\"fieldsV1\":";
+    let text = String::from_utf8_lossy(body);
+    let end = |fields: &str| {
+        let mut values = serde_json::Deserializer::from_str(fields).into_iter::<IgnoredAny>();
+        values.next();
+        values.byte_offset()
+    };
+    let parts = text.split(NAME).skip(1);
+    let mut fields: Vec<String> = parts.map(|part| part[..end(part)].to_owned()).collect();
+    fields.sort_unstable();
+    fields
 }
 
 /// The events of a watch and how the reading ended.
 async fn read_events(
     mut body: Incoming,
     watch: &Watch,
-    status: StatusCode,
+    parts: &Parts,
 ) -> anyhow::Result<(Vec<Value>, &'static str)> {
     let mut events = Vec::new();
     let mut rest = Vec::new();
+    let content_type = parts.headers.get("content-type");
+    let in_frames = content_type.is_some_and(|value| value.as_bytes().ends_with(b"protobuf;stream=watch"));
     let enough = |events: &[Value]| match watch {
-        Watch::Events(count) => status.is_success() && events.len() >= *count,
+        Watch::Events(count) => parts.status.is_success() && events.len() >= *count,
         Watch::Bookmark => events.last().is_some_and(|event| event["type"] == "BOOKMARK"),
         Watch::End => false,
     };
@@ -362,15 +412,25 @@ async fn read_events(
                 .and_then(|frame| frame.into_data().ok())
                 .unwrap_or_default();
             rest.extend_from_slice(&data);
-            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = rest.drain(..=end).collect();
-                events.push(event(&line[..end]));
-            }
+            events.extend(match in_frames {
+                true => protobuf::events(&mut rest),
+                false => lines(&mut rest),
+            });
         }
         "read enough"
     };
     let end = tokio::time::timeout(PATIENCE, reading).await;
     Ok((events, end.unwrap_or("no more came")))
+}
+
+/// Takes the whole lines off the front of what was read.
+fn lines(read: &mut Vec<u8>) -> Vec<Value> {
+    let mut events = Vec::new();
+    while let Some(end) = read.iter().position(|byte| *byte == b'\n') {
+        let line: Vec<u8> = read.drain(..=end).collect();
+        events.push(event(&line[..end]));
+    }
+    events
 }
 
 fn event(line: &[u8]) -> Value {

@@ -8,6 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ObjectMeta, PostParams};
 
+use crate::server::Server;
+
 const LEASE: Duration = Duration::from_secs(1);
 const NAME: &str = "leader";
 
@@ -89,7 +91,8 @@ fn won(written: kube::Result<Lease>) -> anyhow::Result<bool> {
 }
 
 /// Of three that run at once one wins; when it dies another takes over and gives back, and the third has it at once.
-pub(crate) async fn election(leases: Api<Lease>) -> anyhow::Result<()> {
+pub(crate) async fn election(server: &Server) -> anyhow::Result<()> {
+    let leases: Api<Lease> = Api::namespaced(server.client.clone(), &server.namespace);
     let contender = |identity| Contender {
         leases: leases.clone(),
         identity,

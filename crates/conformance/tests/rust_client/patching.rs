@@ -1,12 +1,12 @@
-//! Patches that the tour's other parts do not send.
+//! JSON patches and server-side apply.
 
-use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::{app, refusal};
+use crate::server::{Server, app, refusal};
 
-pub(crate) async fn json_patch(apps: &Api<DynamicObject>) -> anyhow::Result<()> {
+pub(crate) async fn json_patch(server: &Server) -> anyhow::Result<()> {
+    let apps = &server.apps;
     apps.create(&PostParams::default(), &app("json")?).await?;
     let test = json!({"op": "test", "path": "/spec/image", "value": "nginx"});
     let replace = json!({"op": "replace", "path": "/spec/image", "value": "httpd"});
@@ -21,7 +21,8 @@ pub(crate) async fn json_patch(apps: &Api<DynamicObject>) -> anyhow::Result<()> 
     Ok(())
 }
 
-pub(crate) async fn server_side_apply(apps: &Api<DynamicObject>) -> anyhow::Result<()> {
+pub(crate) async fn server_side_apply(server: &Server) -> anyhow::Result<()> {
+    let apps = &server.apps;
     let apply = async |manager: &str, force: bool, spec: Value| {
         let mut object = json!({"apiVersion": "myapps.example.com/v1", "kind": "Application"});
         object["metadata"]["name"] = json!("applied");

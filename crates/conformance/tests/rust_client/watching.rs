@@ -5,7 +5,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, W
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::app;
+use crate::server::{Server, app};
 
 /// More of them than the embedded server keeps of one kind, which is 32 MiB of replaced values.
 const N_LARGE_CHANGES: usize = 34;
@@ -37,7 +37,42 @@ fn is_deleted(event: &WatchEvent<DynamicObject>) -> bool {
     matches!(event, WatchEvent::Deleted(_))
 }
 
-pub(crate) async fn resumes(apps: &Api<DynamicObject>) -> anyhow::Result<()> {
+pub(crate) async fn by_label(server: &Server) -> anyhow::Result<()> {
+    let apps = &server.apps;
+    let from = apps
+        .list(&ListParams::default())
+        .await?
+        .metadata
+        .resource_version
+        .unwrap_or_default();
+    let mut events = apps
+        .watch(&WatchParams::default().labels("tour=rust"), &from)
+        .await?
+        .boxed();
+    apps.create(&PostParams::default(), &app("seen")?).await?;
+    apps.patch(
+        "seen",
+        &PatchParams::default(),
+        &Patch::Merge(json!({"spec": {"replicas": 2}})),
+    )
+    .await?;
+    apps.delete("seen", &DeleteParams::default()).await?;
+    let mut seen = Vec::new();
+    while let Some(event) = events.try_next().await? {
+        seen.push(match event {
+            WatchEvent::Added(_) => "added",
+            WatchEvent::Modified(_) => "modified",
+            WatchEvent::Deleted(_) => break,
+            WatchEvent::Bookmark(_) => continue,
+            WatchEvent::Error(error) => panic!("{error:?}"),
+        });
+    }
+    assert_eq!(seen, ["added", "modified"]);
+    Ok(())
+}
+
+pub(crate) async fn resumes(server: &Server) -> anyhow::Result<()> {
+    let apps = &server.apps;
     let before = version(apps).await?;
     apps.create(&PostParams::default(), &app("watched")?).await?;
     let first = until(apps, &before, |_| true).await?;
@@ -58,7 +93,8 @@ pub(crate) async fn resumes(apps: &Api<DynamicObject>) -> anyhow::Result<()> {
 }
 
 /// Asks for everything since the first revision, after more changes than the server keeps, and begins anew from a list.
-pub(crate) async fn from_expired_version(apps: &Api<DynamicObject>) -> anyhow::Result<()> {
+pub(crate) async fn from_expired_version(server: &Server) -> anyhow::Result<()> {
+    let apps = &server.apps;
     apps.create(&PostParams::default(), &app("anew")?).await?;
     // The real server keeps nothing from before the kind was defined.
     if !is_first_revision_expired(apps).await? {

@@ -1,12 +1,12 @@
 //! Subresources, conflicts and finalizers.
 
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::{app, refusal};
+use crate::server::{Server, app, refusal};
 
-pub(crate) async fn status_and_scale(apps: &Api<DynamicObject>) -> anyhow::Result<()> {
+pub(crate) async fn status_and_scale(server: &Server) -> anyhow::Result<()> {
+    let apps = &server.apps;
     let params = PostParams::default();
     let mut made = apps.create(&params, &app("sub")?).await?;
     made.data["status"] = json!({"phase": "Running"});
@@ -24,7 +24,8 @@ pub(crate) async fn status_and_scale(apps: &Api<DynamicObject>) -> anyhow::Resul
     Ok(())
 }
 
-pub(crate) async fn stale_update_conflicts(apps: &Api<DynamicObject>) -> anyhow::Result<()> {
+pub(crate) async fn stale_update_conflicts(server: &Server) -> anyhow::Result<()> {
+    let apps = &server.apps;
     let params = PostParams::default();
     let mut ours = apps.create(&params, &app("stale")?).await?;
     let mut theirs = ours.clone();
@@ -40,7 +41,8 @@ pub(crate) async fn stale_update_conflicts(apps: &Api<DynamicObject>) -> anyhow:
     Ok(())
 }
 
-pub(crate) async fn finalizer_holds_deletion(apps: &Api<DynamicObject>) -> anyhow::Result<()> {
+pub(crate) async fn finalizer_holds_deletion(server: &Server) -> anyhow::Result<()> {
+    let apps = &server.apps;
     let mut held = app("held")?;
     held.metadata.finalizers = Some(vec!["myapps.example.com/cleanup".to_owned()]);
     apps.create(&PostParams::default(), &held).await?;

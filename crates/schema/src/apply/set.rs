@@ -46,15 +46,6 @@ impl FieldSet {
         Value::Object(self.contents(false))
     }
 
-    /// The set as text in the order kube-apiserver writes it: like [`FieldSet::to_json`], but items of lists by
-    /// the order of their keys, so that port 80 comes before port 443.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        let mut out = String::new();
-        self.write(false, &mut out);
-        out
-    }
-
     /// Whether no field is a member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -207,27 +198,6 @@ impl FieldSet {
             out.insert(element.text(), Value::Object(contents));
         }
         out
-    }
-
-    fn write(&self, include_self: bool, out: &mut String) {
-        out.push('{');
-        let mut separator = "";
-        if include_self && !(self.members.is_empty() && self.children.is_empty()) {
-            out.push_str("\".\":{}");
-            separator = ",";
-        }
-        let names: BTreeSet<&Element> = self.members.iter().chain(self.children.keys()).collect();
-        for name in names {
-            out.push_str(separator);
-            separator = ",";
-            out.push_str(&Value::from(name.text()).to_string());
-            out.push(':');
-            match self.children.get(name) {
-                Some(child) => child.write(self.members.contains(name), out),
-                None => out.push_str("{}"),
-            }
-        }
-        out.push('}');
     }
 }
 

@@ -1,6 +1,7 @@
 //! Paths into a schema, as selectable fields and rules write them.
 
 use super::props::{AdditionalProps, Props};
+use crate::structural::Structural;
 
 /// Whether a path may name fields in brackets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,17 +10,27 @@ pub(super) enum Notation {
     DotsOnly,
 }
 
+/// A schema as far as paths see it.
+pub(super) trait Fields: Copy {
+    /// Whether its fields have names.
+    fn has_names(self) -> bool;
+    /// The schema of a named field.
+    fn named(self, name: &str) -> Option<Self>;
+    /// The schema of the values of a map.
+    fn values(self) -> Option<Self>;
+}
+
 /// Where a path leads.
-pub(super) struct Found<'a> {
+pub(super) struct Found<S> {
     /// The first name.
     pub(super) root: String,
     /// The path in one spelling.
     pub(super) path: String,
-    pub(super) schema: Props<'a>,
+    pub(super) schema: S,
 }
 
 /// Follows a path such as `.spec.host` or `.spec['host']` through a schema.
-pub(super) fn find<'a>(path: &str, schema: Props<'a>, notation: Notation) -> Result<Found<'a>, String> {
+pub(super) fn find<S: Fields>(path: &str, schema: S, notation: Notation) -> Result<Found<S>, String> {
     let mut found = Found {
         root: String::new(),
         path: String::new(),
@@ -35,7 +46,7 @@ pub(super) fn find<'a>(path: &str, schema: Props<'a>, notation: Notation) -> Res
                 let Some(name) = quoted else {
                     return Err(format!("expected single quoted string but got {token}"));
                 };
-                descend(&mut found, &name.replace("\\'", "'"))?;
+                descend(&mut found, &unescape(name)?)?;
                 match tokens.next() {
                     Some("]") => {}
                     Some(token) => return Err(format!("expected ] but got {token}")),
@@ -52,28 +63,80 @@ pub(super) fn find<'a>(path: &str, schema: Props<'a>, notation: Notation) -> Res
     Ok(found)
 }
 
-fn descend(found: &mut Found<'_>, name: &str) -> Result<(), String> {
+fn unescape(text: &str) -> Result<String, String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(first) = rest.next() {
+        // A backslash at the very end stands for itself.
+        let escaped = match first {
+            '\\' => rest.next(),
+            _ => None,
+        };
+        plain.push(match escaped {
+            None => first,
+            Some('a') => '\x07',
+            Some('b') => '\x08',
+            Some('f') => '\x0c',
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('v') => '\x0b',
+            Some(same @ ('\'' | '\\')) => same,
+            Some(other) => {
+                return Err(format!("invalid string literal: invalid escape char \\{other}"));
+            }
+        });
+    }
+    Ok(plain)
+}
+
+fn descend<S: Fields>(found: &mut Found<S>, name: &str) -> Result<(), String> {
     let invalid = || "does not refer to a valid field".to_owned();
-    let has_properties = found
-        .schema
-        .object("properties")
-        .is_some_and(|map| !map.0.is_empty());
-    if has_properties {
-        found.schema = found.schema.property(name).ok_or_else(invalid)?;
+    if found.schema.has_names() {
+        found.schema = found.schema.named(name).ok_or_else(invalid)?;
         if !found.path.is_empty() {
             found.path.push('.');
         }
         found.path.push_str(name);
-    } else if let AdditionalProps::Schema(values) = found.schema.additional() {
-        found.schema = values;
-        found.path.push_str(&format!("[{name}]"));
     } else {
-        return Err(invalid());
+        found.schema = found.schema.values().ok_or_else(invalid)?;
+        found.path.push_str(&format!("[{name}]"));
     }
     if found.root.is_empty() {
         name.clone_into(&mut found.root);
     }
     Ok(())
+}
+
+impl Fields for Props<'_> {
+    fn has_names(self) -> bool {
+        self.object("properties").is_some_and(|map| !map.0.is_empty())
+    }
+
+    fn named(self, name: &str) -> Option<Self> {
+        self.property(name)
+    }
+
+    fn values(self) -> Option<Self> {
+        match self.additional() {
+            AdditionalProps::Schema(values) => Some(values),
+            AdditionalProps::Unset | AdditionalProps::Bool(_) => None,
+        }
+    }
+}
+
+impl Fields for &Structural {
+    fn has_names(self) -> bool {
+        self.properties().next().is_some()
+    }
+
+    fn named(self, name: &str) -> Option<Self> {
+        self.property(name)
+    }
+
+    fn values(self) -> Option<Self> {
+        self.additional_properties()
+    }
 }
 
 struct Tokens<'p> {

@@ -167,7 +167,11 @@ fn owners(metadata: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut controller: Option<String> = None;
     for reference in list(metadata, "ownerReferences") {
         let get = |name: &str| text(reference, name);
-        let version = get("apiVersion").rsplit('/').next().unwrap_or_default();
+        let parts: Vec<&str> = get("apiVersion").split('/').collect();
+        let version = match parts.as_slice() {
+            [version] | [_, version] => version,
+            _ => "",
+        };
         for (name, value, why) in [
             ("apiVersion", version, "version must not be empty"),
             ("kind", get("kind"), "must not be empty"),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use skopos_object::{FieldError, FieldErrorKind, FieldPath, json, quote};
+use skopos_object::{BadValue, FieldError, FieldErrorKind, FieldPath, json, quote};
 
 use crate::path::At;
 
@@ -182,7 +182,7 @@ impl Faults {
                 errors.push(FieldError {
                     kind: fault.kind,
                     field,
-                    bad_value: fault.value,
+                    bad_value: BadValue::Value(fault.value),
                     detail: fault.detail,
                 });
             }

@@ -7,7 +7,7 @@ use crate::structural::{ListType, Structural};
 /// Whether a value is unchanged, as far as the schema lets its parts be matched.
 ///
 /// A field without schema cannot be matched, so an object that has one counts as changed.
-pub(super) fn unchanged(schema: &Structural, new: &Value, old: &Value) -> bool {
+pub fn unchanged(schema: &Structural, new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => {
             new.len() == old.len()
@@ -33,7 +33,7 @@ fn items_unchanged(schema: &Structural, new: &[Value], old: &[Value]) -> bool {
 }
 
 /// The item of a map list with the same keys. Items that lack a key match nothing.
-pub(super) fn find_item<'v>(schema: &Structural, old: &'v [Value], item: &Value) -> Option<&'v Value> {
+pub fn find_item<'v>(schema: &Structural, old: &'v [Value], item: &Value) -> Option<&'v Value> {
     let item = item.as_object()?;
     let keys = schema.keys();
     if keys.is_empty() || !keys.iter().all(|key| scalar(item, key).is_some()) {

@@ -1,6 +1,6 @@
 //! The graph of owners and dependents.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::registry::Resource;
 use crate::write::ObjectExt as _;
 
 /// An object by where it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
     pub(super) space: Arc<str>,
     pub(super) key: String,
@@ -19,7 +19,7 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     /// Dependents by the uid of an owner.
-    pub(super) dependents: HashMap<String, HashSet<Place>>,
+    pub(super) dependents: HashMap<String, BTreeSet<Place>>,
     /// The uids each dependent names, to take it out of the map above.
     owners: HashMap<Place, Vec<String>>,
     /// Objects in foreground deletion by their uid.
@@ -27,7 +27,7 @@ pub(super) struct Graph {
     /// Owners that are gone and still have dependents; their kind may be gone as well.
     pub(super) gone: HashSet<String>,
     /// Objects whose owners, or whose own deletion, must be looked at.
-    pub(super) dirty: HashSet<Place>,
+    pub(super) dirty: BTreeSet<Place>,
 }
 
 /// What a committed write means for the graph; made before the write, so that nothing else is needed after it.

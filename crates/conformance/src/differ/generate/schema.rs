@@ -9,6 +9,8 @@ use super::dice::Dice;
 pub(super) struct Shape {
     pub(super) spec: Value,
     pub(super) status: Value,
+    /// Fields whose defaults tell which schema is in force.
+    marks: Value,
     has_status: bool,
     has_scale: bool,
 }
@@ -17,12 +19,29 @@ impl Shape {
     pub(super) fn random(dice: &mut Dice) -> Shape {
         let mut spec = object(dice, 3);
         spec["properties"]["replicas"] = json!({"type": "integer"});
+        if dice.one_in(3) {
+            add_rules(dice, &mut spec);
+        }
         Shape {
             spec,
             status: object(dice, 1),
+            marks: json!({"type": "object", "default": {}, "properties": {}}),
             has_status: !dice.one_in(4),
             has_scale: dice.one_in(2),
         }
+    }
+
+    /// Another schema for the spec: anew, with one field more, or with rules for the fields it has.
+    pub(super) fn change(&mut self, dice: &mut Dice, number: usize) {
+        match dice.below(3) {
+            0 => {
+                self.spec = object(dice, 3);
+                self.spec["properties"]["replicas"] = json!({"type": "integer"});
+            }
+            1 => self.spec["properties"][format!("g{number}")] = node(dice, 2),
+            _ => add_rules(dice, &mut self.spec),
+        }
+        self.marks["properties"][format!("m{number}")] = json!({"type": "integer", "default": number});
     }
 
     pub(super) fn definition(&self) -> Value {
@@ -36,7 +55,7 @@ impl Shape {
         }
         let mut status = self.status.clone();
         status["properties"]["replicas"] = json!({"type": "integer"});
-        let schema = json!({"type": "object", "properties": {"spec": self.spec, "status": status}});
+        let schema = json!({"type": "object", "properties": {"spec": self.spec, "status": status, "marks": self.marks}});
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -70,6 +89,36 @@ fn object(dice: &mut Dice, depth: usize) -> Value {
     schema
 }
 
+/// Gives numbers and texts rules that some values break, in lists too. All defaults hold. Bounds keep the cost of a
+/// rule, which kube-apiserver estimates, small.
+fn add_rules(dice: &mut Dice, spec: &mut Value) {
+    for (name, property) in spec["properties"].as_object_mut().into_iter().flatten() {
+        if name == "replicas" || dice.one_in(2) {
+            continue;
+        }
+        match property["type"] == "array" {
+            true => {
+                property["maxItems"] = json!(10);
+                add_rule(dice, &mut property["items"]);
+            }
+            false => add_rule(dice, property),
+        }
+    }
+}
+
+fn add_rule(dice: &mut Dice, schema: &mut Value) {
+    let rule = match schema["type"].as_str() {
+        Some("integer") => *dice.pick(&["self < 7", "self != 3"]),
+        // Some formats are other types to a rule.
+        Some("string") if schema.get("format").is_none() => "self != 'green'",
+        _ => return,
+    };
+    if schema["type"] == "string" && schema.get("maxLength").is_none() {
+        schema["maxLength"] = json!(20);
+    }
+    schema["x-kubernetes-validations"] = json!([{"rule": rule}]);
+}
+
 fn node(dice: &mut Dice, depth: usize) -> Value {
     let kinds = if depth == 0 { 6 } else { 12 };
     match dice.below(kinds) {
@@ -84,6 +133,7 @@ fn node(dice: &mut Dice, depth: usize) -> Value {
         6 => {
             let schema = object(dice, depth - 1);
             let schema = nullable(dice, schema);
+            let schema = of_map_type(dice, schema);
             match dice.one_in(4) && schema.get("required").is_none() {
                 true => with(schema, "default", json!({})),
                 false => schema,
@@ -91,7 +141,7 @@ fn node(dice: &mut Dice, depth: usize) -> Value {
         }
         7 => {
             let values = node(dice, depth - 1);
-            json!({"type": "object", "additionalProperties": values})
+            of_map_type(dice, json!({"type": "object", "additionalProperties": values}))
         }
         8 => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         9 => {
@@ -147,6 +197,14 @@ fn map_list(dice: &mut Dice, depth: usize) -> Value {
         keys.push("port");
     }
     json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys, "items": items})
+}
+
+fn of_map_type(dice: &mut Dice, schema: Value) -> Value {
+    match dice.below(8) {
+        0 => with(schema, "x-kubernetes-map-type", json!("granular")),
+        1 | 2 => with(schema, "x-kubernetes-map-type", json!("atomic")),
+        _ => schema,
+    }
 }
 
 fn nullable(dice: &mut Dice, schema: Value) -> Value {
