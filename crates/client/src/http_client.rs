@@ -1,7 +1,10 @@
 //! One request, one answer: the thin layer between our verbs and [`kube::Client`].
 
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -15,8 +18,10 @@ use tracing::{Instrument as _, info_span};
 use crate::body::Chunks;
 use crate::history::HistoryOfServer;
 use crate::limits::{Bucket, Limits, Retry};
+use crate::requests::Requests;
 use crate::resource::escape;
 use crate::transport::LongLived;
+use crate::warning::warnings;
 use crate::{Error, WriteGuard};
 
 /// A handle on one API server. Cheap to clone.
@@ -30,6 +35,7 @@ pub struct Client {
     retry: Retry,
     guard: Option<Arc<dyn WriteGuard>>,
     history: Arc<HistoryOfServer>,
+    pub(crate) requests: Arc<Requests>,
     /// The user that requests are made as, if it is not who is connected.
     pub(crate) acting_as: Option<Arc<str>>,
 }
@@ -206,6 +212,7 @@ impl Client {
             retry: Retry::NEVER,
             guard: None,
             history: Arc::default(),
+            requests: Arc::new(Requests::to(server)),
             acting_as: None,
         }
     }
@@ -225,6 +232,17 @@ impl Client {
     pub fn guarded(mut self, guard: Arc<dyn WriteGuard>) -> Self {
         self.guard = Some(guard);
         self
+    }
+
+    /// The same connection without limits and guards. Its requests are counted with those of this one.
+    #[must_use]
+    pub fn unlimited(&self) -> Self {
+        Self {
+            rate: None,
+            retry: Retry::NEVER,
+            guard: None,
+            ..self.clone()
+        }
     }
 
     /// Knows the server by the uid of this namespace instead of that of `kube-system`, for who may not read that one. A
@@ -278,20 +296,21 @@ impl Client {
 
     async fn call_once(&self, call: &Call) -> Result<Answer, Error> {
         let Some(guard) = self.guard.as_ref().filter(|_| call.method != Method::GET) else {
-            return self.answer_within(call, ANSWER_TIMEOUT).await;
+            return self.answer_before(call, Instant::now() + ANSWER_TIMEOUT).await;
         };
         let admitted = guard.admit(call).map_err(|source| Error::Withheld {
             request: call.describe(),
             source,
         })?;
-        let left = admitted.map(|until| until.saturating_duration_since(Instant::now()));
-        let timeout = left.map_or(ANSWER_TIMEOUT, |left| left.min(ANSWER_TIMEOUT));
-        let answer = self.answer_within(call, timeout).await?;
+        let latest = Instant::now() + ANSWER_TIMEOUT;
+        let until = admitted.map_or(latest, |until| until.min(latest));
+        let answer = self.answer_before(call, until).await?;
         guard.written(call, &answer);
         Ok(answer)
     }
 
-    async fn answer_within(&self, call: &Call, timeout: Duration) -> Result<Answer, Error> {
+    async fn answer_before(&self, call: &Call, until: Instant) -> Result<Answer, Error> {
+        let begin = Instant::now();
         let work = async {
             let opened = self.open(call).await?;
             let code = opened.code;
@@ -307,13 +326,12 @@ impl Client {
                 warnings,
             })
         };
-        match tokio::time::timeout(timeout, work).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::TimedOut {
+        before(until, work).await.unwrap_or_else(|| {
+            Err(Error::TimedOut {
                 request: call.describe(),
-                after: timeout,
-            }),
-        }
+                after: until.saturating_duration_since(begin),
+            })
+        })
     }
 
     /// Sends a request and returns its answer unread, once the server has accepted it.
@@ -321,14 +339,14 @@ impl Client {
         if let Some(rate) = &self.rate {
             rate.permission().await;
         }
-        let response = self
-            .kube
-            .send(call.request(self.list_encoding, self.acting_as.as_deref())?)
-            .await
-            .map_err(|source| Error::Unreachable {
-                server: self.server.to_string(),
-                source: source.into(),
-            })?;
+        let request = call.request(self.list_encoding, self.acting_as.as_deref())?;
+        let sending = self.requests.begin(&call.method);
+        let sent = self.kube.send(request).await;
+        let response = sent.map_err(|source| Error::Unreachable {
+            server: self.server.to_string(),
+            source: source.into(),
+        })?;
+        sending.answered(response.status().as_u16());
         let opened = Opened::new(response);
         if (200..300).contains(&opened.code) {
             return Ok(opened);
@@ -346,6 +364,17 @@ impl Opened {
             headers: head.headers,
         }
     }
+}
+
+/// Does `work` only before `until`, at which is looked each time before it goes on: a process that was paused meanwhile
+/// sends nothing more of what it had begun, although no timer has told it yet.
+async fn before<T>(until: Instant, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(tokio::time::timeout_at(until, work));
+    poll_fn(|cx| match Instant::now() < until {
+        true => work.as_mut().poll(cx).map(Result::ok),
+        false => Poll::Ready(None),
+    })
+    .await
 }
 
 const IDENTITY: &str = "identity";
@@ -437,28 +466,6 @@ fn plain_status(code: u16, body: &[u8]) -> Status {
     status
 }
 
-/// Extracts the texts of `Warning: 299 - "text"` headers.
-fn warnings(headers: &HeaderMap) -> Vec<String> {
-    let texts = headers
-        .get_all(header::WARNING)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok());
-    texts.filter_map(warning_text).collect()
-}
-
-fn warning_text(header: &str) -> Option<String> {
-    let quoted = header.split_once('"')?.1;
-    let mut text = String::new();
-    let mut chars = quoted.chars();
-    loop {
-        match chars.next()? {
-            '"' => return Some(text),
-            '\\' => text.push(chars.next()?),
-            c => text.push(c),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -485,15 +492,5 @@ mod tests {
             .query_if("limit", "")
             .query("w", "1");
         assert_eq!(call.query, "?labelSelector=a%20in%20%28b%2Cc%29&w=1");
-    }
-
-    #[test]
-    fn warning_headers_give_their_text() {
-        assert_eq!(
-            warning_text(r#"299 - "unknown field \"spec.a\"""#).as_deref(),
-            Some(r#"unknown field "spec.a""#)
-        );
-        assert_eq!(warning_text("299 - no quotes"), None);
-        assert_eq!(warning_text(r#"299 - "no end"#), None);
     }
 }

@@ -35,11 +35,13 @@ mod lines;
 mod list;
 mod list_watch;
 mod malformed;
+mod requests;
 mod resource;
 mod sips;
 mod split;
 mod transport;
 mod typed;
+mod warning;
 mod watch;
 
 pub use account::ServiceAccount;

@@ -84,7 +84,7 @@ impl Retry {
             .first_pause
             .saturating_mul(1 << (failures - 1).min(16))
             .min(self.longest_pause);
-        let pause = doubled + doubled.mul_f64(random_fraction());
+        let pause = doubled + doubled.mul_f64(fastrand::f64());
         let pause = pause.max(asked_for(error).unwrap_or_default());
         (begin.elapsed() + pause <= self.total).then_some(pause)
     }
@@ -133,13 +133,6 @@ fn was_never_sent(error: &Error) -> bool {
         source = error.source();
     }
     false
-}
-
-/// A number from 0 to 1 from the seeds that the standard library draws for its hash maps.
-fn random_fraction() -> f64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    let bits = RandomState::new().hash_one(0_u8);
-    f64::from(u32::try_from(bits >> 32).unwrap_or_default()) / f64::from(u32::MAX)
 }
 
 /// Hands out permissions to send at a [`Rate`].
@@ -191,13 +184,6 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn random_fraction_is_one() {
-        for _ in 0..100 {
-            assert!((0.0..=1.0).contains(&random_fraction()));
-        }
-    }
 
     #[test]
     fn only_what_may_happen_twice_is_idempotent() {

@@ -4,12 +4,14 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use skopos_client::{Answer, Api, Call, Error, Limits, WriteGuard, WriteParams};
+use skopos_client::{Answer, Api, Call, Client, Error, Limits, WriteGuard, WriteParams};
 use support::{Exchange, exchange, resource, scripted};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Admits writes until a time, and keeps what was written.
@@ -64,6 +66,33 @@ async fn asks_the_guard_again_before_a_repetition() {
     let error = api.create(&json!({}), &WriteParams::default()).await.unwrap_err();
     assert!(matches!(error, Error::Withheld { .. }), "{error}");
     assert_eq!(left(), 1);
+}
+
+/// A process that was paused finds its time over and the way free in the same moment.
+#[tokio::test(start_paused = true)]
+async fn begins_nothing_more_of_a_write_whose_time_ended_in_a_pause() {
+    let (way, arrived) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let (free, arrives) = (Arc::clone(&way), Arc::clone(&arrived));
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let (way, arrived) = (Arc::clone(&way), Arc::clone(&arrived));
+        async move {
+            way.notified().await;
+            arrived.store(true, Ordering::SeqCst);
+            let body = kube::client::Body::from(b"{}".to_vec());
+            Ok::<_, std::convert::Infallible>(http::Response::new(body))
+        }
+    });
+    let client = Client::new(kube::Client::new(service, "default"), "in process");
+    let until = Instant::now() + Duration::from_secs(3);
+    let client = client.guarded(Arc::new(Until(Some(until), Mutex::default())));
+    let api = Api::all(&client, &resource());
+    let writing = tokio::spawn(async move { api.create(&json!({}), &WriteParams::default()).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    free.notify_one();
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let error = writing.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert!(!arrives.load(Ordering::SeqCst));
 }
 
 #[tokio::test(start_paused = true)]

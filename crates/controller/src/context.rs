@@ -14,7 +14,8 @@ use crate::{Error, EventKind};
 /// What a reconcile works with: the object, the caches, and a client for its writes.
 ///
 /// Cheap to clone. Writes through it are held back when this replica ceases to lead, and the next reconcile of the
-/// same object begins only when the caches of the kinds that the controller listens to show them.
+/// same object begins only when the caches show them: those of the kinds that the controller listens to, and those that
+/// a reconcile asked for.
 #[derive(Clone)]
 pub struct Context {
     shared: Arc<Shared>,
@@ -64,8 +65,7 @@ impl Context {
     /// The cache of a kind, once it is complete. The first to ask starts it; better name the kind in
     /// [`watches`](crate::Builder::watches), then it is complete before the first reconcile, and changes are heard of.
     pub async fn cache(&self, kind: impl Into<Wanted>) -> Result<Store, Error> {
-        let informer = self.shared.cache(kind.into());
-        informer.synced().await?;
+        let informer = self.shared.cache(kind.into()).await?;
         Ok(informer.store().clone())
     }
 
@@ -121,10 +121,10 @@ impl Context {
         self.shared.field_manager()
     }
 
-    /// What the cache shows of an object, if the controller listens to its kind.
+    /// What the caches show of an object, if there is one of its kind.
     pub(crate) fn cached(&self, resource: &Resource, key: &ObjectKey) -> Option<Object> {
-        let informer = self.shared.listened_to(&resource.group_resource())?;
-        informer.store().get_key(key)
+        let caches = self.shared.caches_of(&resource.group_resource());
+        caches.iter().find_map(|informer| informer.store().get_key(key))
     }
 
     pub(crate) fn records(&self) -> &Records {

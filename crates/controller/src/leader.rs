@@ -2,6 +2,7 @@
 //!
 //! Start at [`Elector`]. Who leads is decided in `election.rs`, without IO; here it is put into practice.
 
+mod clock;
 mod config;
 mod election;
 mod lease;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::{fmt, future};
 
-use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use skopos_client::{Api, Client, Error, Resource, WriteParams};
@@ -24,9 +24,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use self::config::{LeaderConfig, LeaderConfigError};
+use self::clock::Clock;
+pub use self::config::{ClockSkew, LeaderConfig, LeaderConfigError};
 pub use self::election::Holder;
-use self::election::{Effect, Election, Input, Loss, Now, Report};
+use self::election::{Effect, Election, Input, Loss, Report};
 pub(crate) use self::lease::micro_time;
 use self::lease::{API_VERSION, Lease};
 use self::metrics::{Counts, Exporter};
@@ -59,6 +60,7 @@ use crate::{Fence, FenceKeeper};
 #[derive(Debug)]
 pub struct Elector {
     config: LeaderConfig,
+    clock: Clock,
     api: Api,
     keeper: FenceKeeper,
     holder: watch::Sender<Holder>,
@@ -70,6 +72,7 @@ pub struct Elector {
 #[derive(Debug)]
 pub struct Resigned {
     config: LeaderConfig,
+    clock: Clock,
     api: Api,
     election: Election,
 }
@@ -88,9 +91,10 @@ impl Elector {
     pub fn new(client: &Client, config: LeaderConfig) -> Result<Self, LeaderConfigError> {
         config.check()?;
         let gvk = GroupVersionKind::from_api_version(API_VERSION, "Lease").expect("a group and a version");
-        let own = Client::new(client.kube().clone(), client.server());
+        let own = client.unlimited();
         Ok(Self {
             api: Api::namespaced(&own, &Resource::known(&gvk, "leases", true), &config.namespace),
+            clock: Clock::new(config.skew),
             config,
             keeper: FenceKeeper::closed(),
             holder: watch::Sender::default(),
@@ -122,7 +126,7 @@ impl Elector {
     /// Cancel it only when there is nothing left to do for which this replica has to lead: work that is being finished
     /// still needs it. The lease is not given back yet; see [`Resigned::release`].
     pub async fn run(self, stop: CancellationToken) -> Resigned {
-        let mut election = Election::new(self.config.clone(), fastrand::Rng::new(), now());
+        let mut election = Election::new(self.config.clone(), fastrand::Rng::new(), self.clock.now());
         let mut request: Option<Request> = None;
         loop {
             let input = tokio::select! {
@@ -132,9 +136,9 @@ impl Elector {
                     request = None;
                     input
                 }
-                () = until(election.wake_at()) => Input::Tick,
+                () = until(election.wake_at().map(|at| self.clock.when(at))) => Input::Tick,
             };
-            for effect in election.step(input, now()) {
+            for effect in election.step(input, self.clock.now()) {
                 self.perform(effect, &mut request);
             }
         }
@@ -143,6 +147,7 @@ impl Elector {
         }
         Resigned {
             config: self.config,
+            clock: self.clock,
             api: self.api,
             election,
         }
@@ -154,10 +159,12 @@ impl Elector {
                 if self.keeper.fence().is_open() {
                     self.counts.slow_paths.fetch_add(1, Relaxed);
                 }
-                *request = Some(self.read(by));
+                *request = Some(self.read(self.clock.when(by)));
             }
-            Effect::Write { object, is_new, by } => *request = Some(self.write(object, is_new, by)),
-            Effect::Lead { until, epoch } => self.keeper.open_until(until, epoch),
+            Effect::Write { object, is_new, by } => {
+                *request = Some(self.write(object, is_new, self.clock.when(by)));
+            }
+            Effect::Lead { until, epoch } => self.keeper.open_until(self.clock.when(until), epoch),
             Effect::Stop { epoch, why } => {
                 self.keeper.close();
                 self.stopped(epoch, why);
@@ -236,7 +243,7 @@ impl Resigned {
         let name = &self.config.name;
         for attempt in 1.. {
             let lease = self.within(self.api.find(name)).await?.map(Lease::read);
-            let Some(object) = lease.and_then(|lease| self.election.release(&lease, now())) else {
+            let Some(object) = lease.and_then(|lease| self.election.release(&lease, self.clock.now())) else {
                 break;
             };
             match self.within(put(&self.api, name, &object, false)).await {
@@ -291,11 +298,4 @@ fn failed(counts: &Counts, lease: &str, error: &dyn fmt::Display, input: Input) 
     counts.failures.fetch_add(1, Relaxed);
     warn!(lease, %error, "request for the lease failed");
     input
-}
-
-fn now() -> Now {
-    Now {
-        instant: Instant::now(),
-        wall: Timestamp::now(),
-    }
 }

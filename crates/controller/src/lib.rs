@@ -23,6 +23,7 @@ mod leader;
 mod events;
 mod health;
 mod metrics;
+mod panics;
 mod records;
 
 pub use crate::{
@@ -33,7 +34,7 @@ pub use crate::{
     events::{EventKind, Events, EventsConfig, Recorder, Regarding},
     fence::{Fence, FenceKeeper, NotLeading},
     health::{Health, HealthServer},
-    leader::{Elector, Holder, LeaderConfig, LeaderConfigError, Release, Resigned},
+    leader::{ClockSkew, Elector, Holder, LeaderConfig, LeaderConfigError, Release, Resigned},
     manager::{Manager, ManagerConfig},
     metrics::Metrics,
     owner::{controller_of, controller_reference},

@@ -141,10 +141,11 @@ impl Manager {
         &self.health
     }
 
-    /// Lets `registry` show the metrics of controllers, queues, caches, events and the election. Those at the endpoint
+    /// Lets `registry` show the metrics of controllers, queues, caches, requests, events and the election. Those at the endpoint
     /// are there already.
     pub fn register(&self, registry: &mut Registry) {
         self.environment.metrics.register(registry);
+        self.environment.client.register(registry);
         self.environment.informers.register(registry);
         self.environment.recorder.register(registry);
         if let Some(elector) = &self.elector {

@@ -23,6 +23,7 @@ struct Families {
     errors: Family<Of, Counter>,
     terminal_errors: Family<Of, Counter>,
     panics: Family<Of, Counter>,
+    hearing_panics: Family<Of, Counter>,
     timeouts: Family<Of, Counter>,
     cancelled: Family<Of, Counter>,
     suppressed: Family<Of, Counter>,
@@ -72,6 +73,7 @@ pub(crate) struct ControllerMetrics {
     pub(crate) errors: Counter,
     pub(crate) terminal_errors: Counter,
     pub(crate) panics: Counter,
+    pub(crate) hearing_panics: Counter,
     pub(crate) timeouts: Counter,
     pub(crate) cancelled: Counter,
     pub(crate) suppressed: Counter,
@@ -126,6 +128,11 @@ impl Metrics {
             all.lag.0.clone(),
         );
         ours.register(
+            "hearing_panics",
+            "Panics in predicates and in functions that say whom a change concerns",
+            all.hearing_panics.clone(),
+        );
+        ours.register(
             "reconciles_cancelled",
             "Reconciles that were cancelled because this replica ceased to lead or to run",
             all.cancelled.clone(),
@@ -163,6 +170,7 @@ impl Metrics {
             errors: counter(&all.errors),
             terminal_errors: counter(&all.terminal_errors),
             panics: counter(&all.panics),
+            hearing_panics: counter(&all.hearing_panics),
             timeouts: counter(&all.timeouts),
             cancelled: counter(&all.cancelled),
             suppressed: counter(&all.suppressed),

@@ -2,24 +2,25 @@
 //!
 //! Changes become keys in [`hear`], keys become reconciles in [`work`]; they meet only at the queue.
 
+mod caches;
 mod hear;
 mod takeover;
 mod work;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
 use skopos_client::{Client, Discovery};
-use skopos_informer::{Informer, Informers, SyncWatch, Wanted};
-use skopos_object::{GroupResource, ObjectKey};
+use skopos_informer::{Informer, Informers, SyncWatch};
+use skopos_object::ObjectKey;
 use skopos_queue::{Leftovers, Queue};
 use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info, info_span, warn};
 
+use self::caches::Caches;
 use self::hear::Heard;
 use crate::metrics::{ControllerMetrics, Metrics};
 use crate::records::Records;
@@ -47,10 +48,7 @@ pub(crate) struct Shared {
     informer: Informer,
     /// Known once the kind is served.
     primary: SetOnce<Primary>,
-    /// The informers of what is listened to, by what serves it.
-    listened_to: Mutex<HashMap<GroupResource, Informer>>,
-    /// Caches that reconciles asked for, so that they stay. Bounded by what the code asks for.
-    asked_for: Mutex<HashMap<String, Informer>>,
+    caches: Caches,
     /// The term for which the caches are up to date. Held while they are brought up to date.
     current: tokio::sync::Mutex<Option<u64>>,
     records: Records,
@@ -95,8 +93,7 @@ impl Shared {
             queue,
             informer: environment.informers.informer(controller.primary.wanted.clone()),
             primary: SetOnce::new(),
-            listened_to: Mutex::default(),
-            asked_for: Mutex::default(),
+            caches: Caches::default(),
             current: tokio::sync::Mutex::default(),
             records: Records::default(),
             heard: Heard::default(),
@@ -113,6 +110,7 @@ impl Shared {
         let sources = std::iter::once(&self.controller.primary).chain(&self.controller.others);
         for source in sources.cloned() {
             let informer = self.environment.informers.informer(source.wanted.clone());
+            self.caches.keep(&source.wanted, &informer);
             let subscription = informer.subscribe();
             synced.push((informer, subscription.sync_watch()));
             let shared = Arc::clone(&self);
@@ -133,6 +131,7 @@ impl Shared {
             workers.spawn(async move { shared.work(stop).await }.in_current_span());
         }
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => {}
             () = ended(&mut workers) => return,
         }
@@ -169,32 +168,6 @@ impl Shared {
 
     pub(crate) fn metrics(&self) -> &ControllerMetrics {
         &self.metrics
-    }
-
-    /// The informer of a kind, which goes on from now on.
-    pub(crate) fn cache(&self, wanted: Wanted) -> Informer {
-        let informer = self.environment.informers.informer(wanted);
-        let mut kept = self.asked_for.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.entry_ref(informer.name())
-            .or_insert_with(|| informer.clone());
-        informer
-    }
-
-    /// All that is listened to.
-    fn informers(&self) -> Vec<(Wanted, Informer)> {
-        let sources = std::iter::once(&self.controller.primary).chain(&self.controller.others);
-        let informer = |wanted: &Wanted| {
-            (
-                wanted.clone(),
-                self.environment.informers.informer(wanted.clone()),
-            )
-        };
-        sources.map(|source| informer(&source.wanted)).collect()
-    }
-
-    pub(crate) fn listened_to(&self, collection: &GroupResource) -> Option<Informer> {
-        let informers = self.listened_to.lock().unwrap_or_else(PoisonError::into_inner);
-        informers.get(collection).cloned()
     }
 }
 

@@ -7,6 +7,7 @@ use skopos_informer::Wanted;
 use skopos_object::{Change, GroupVersionKind, Object, ObjectKey};
 
 use crate::Predicate;
+use crate::panics::caught;
 
 /// A collection whose changes lead to reconciles.
 #[derive(Clone, Debug)]
@@ -47,12 +48,38 @@ impl fmt::Debug for Concerns {
     }
 }
 
+/// What of a user's panicked while a change was looked at, with the text of the panic.
+#[derive(Debug)]
+pub(crate) enum Panicked {
+    Predicate(String),
+    Map(String),
+}
+
 impl Source {
+    /// Whether a change counts. It does if the predicate panics: a reconcile too many does no harm.
+    pub(crate) fn counts(&self, change: &Change, panics: &mut Vec<Panicked>) -> bool {
+        caught(|| self.predicate.counts(change)).unwrap_or_else(|text| {
+            panics.push(Panicked::Predicate(text));
+            true
+        })
+    }
+
     /// The keys that a change concerns, of the object before and after: it may have moved from one to another.
-    pub(crate) fn keys(&self, change: &Change, primary: &Primary) -> Vec<ObjectKey> {
+    ///
+    /// A state of the object for which the map panics concerns nobody.
+    pub(crate) fn keys(
+        &self,
+        change: &Change,
+        primary: &Primary,
+        panics: &mut Vec<Panicked>,
+    ) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
         for object in [&change.old, &change.new].into_iter().flatten() {
-            for key in self.concerns.keys(object, primary) {
+            let concerned = caught(|| self.concerns.keys(object, primary)).unwrap_or_else(|text| {
+                panics.push(Panicked::Map(text));
+                Vec::new()
+            });
+            for key in concerned {
                 if !keys.contains(&key) {
                     keys.push(key);
                 }
@@ -113,19 +140,21 @@ mod tests {
         }
     }
 
-    fn source(concerns: Concerns) -> Source {
-        Source {
+    /// Whom a change concerns, if it concerns those who control the object.
+    fn concerned(change: &Change, primary: &Primary) -> Vec<ObjectKey> {
+        let source = Source {
             wanted: "services".into(),
-            concerns,
+            concerns: Concerns::Controller,
             predicate: Predicate::any(),
-        }
+        };
+        source.keys(change, primary, &mut Vec::new())
     }
 
     #[test]
     fn both_the_old_and_the_new_owner_hear_of_a_change_of_owner() {
         let change = Change::updated(owned_by("before", "x.io/v1"), owned_by("after", "x.io/v2"));
         let primary = primary(true);
-        let keys = source(Concerns::Controller).keys(&change, &primary);
+        let keys = concerned(&change, &primary);
         assert_eq!(
             keys,
             [ObjectKey::from("shop/before"), ObjectKey::from("shop/after")]
@@ -136,13 +165,13 @@ mod tests {
     fn owners_of_another_group_are_not_ours() {
         let change = Change::missing(owned_by("a", "y.io/v1"));
         let primary = primary(true);
-        assert!(source(Concerns::Controller).keys(&change, &primary).is_empty());
+        assert!(concerned(&change, &primary).is_empty());
     }
 
     #[test]
     fn an_owner_without_namespace_is_found_without() {
         let change = Change::created(owned_by("a", "x.io/v1"));
-        let keys = source(Concerns::Controller).keys(&change, &primary(false));
+        let keys = concerned(&change, &primary(false));
         assert_eq!(keys, [ObjectKey::cluster("a")]);
     }
 
@@ -150,7 +179,7 @@ mod tests {
     fn a_deletion_that_was_only_noticed_concerns_the_owner_of_the_last_known_state() {
         let change = Change::missing(owned_by("a", "x.io/v1"));
         let primary = primary(true);
-        let keys = source(Concerns::Controller).keys(&change, &primary);
+        let keys = concerned(&change, &primary);
         assert_eq!(keys, [ObjectKey::from("shop/a")]);
     }
 }

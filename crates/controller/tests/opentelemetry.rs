@@ -18,17 +18,21 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use self::stage::Stage;
 
-/// The finished span of this name that is about an object.
-fn find<'a>(spans: &'a [SpanData], name: &str, object: &str) -> Option<&'a SpanData> {
-    let is_about = |span: &SpanData| {
+/// The finished spans of this name that are about an object.
+fn find<'a>(spans: &'a [SpanData], name: &str, object: &str) -> Vec<&'a SpanData> {
+    let is_about = |span: &&SpanData| {
         let mut pairs = span.attributes.iter();
         pairs.any(|pair| pair.key.as_str() == "object" && pair.value.as_str() == object)
     };
-    spans.iter().find(|span| span.name == name && is_about(span))
+    spans
+        .iter()
+        .filter(|span| span.name == name)
+        .filter(is_about)
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_change_the_reconcile_and_its_writes_are_exported_and_linked() {
+async fn the_change_each_attempt_and_its_writes_are_exported_and_linked() {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder()
         .with_simple_exporter(exporter.clone())
@@ -40,31 +44,41 @@ async fn the_change_the_reconcile_and_its_writes_are_exported_and_linked() {
     let controller = Controller::for_("apps.x.io").reconcile(|app: Object, context: Context| async move {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": app.name()}});
         context.apply_owned(&map).await?;
-        Ok::<_, Failure>(Action::Done)
+        match context.attempt() {
+            1 | 2 => Err(Failure::new("not today")),
+            _ => Ok(Action::Done),
+        }
     });
     let running = stage.run(controller);
     stage.create("a").await;
     eventually(async || {
         let spans = exporter.get_finished_spans().unwrap();
-        find(&spans, "reconcile", "default/a")
-            .map(|_| ())
-            .ok_or_else(|| format!("{:?}", spans.iter().map(|span| &span.name).collect::<Vec<_>>()))
+        match find(&spans, "reconcile", "default/a").len() {
+            3.. => Ok(()),
+            n => Err(n),
+        }
     })
     .await;
+    let n_lags = running.metric("skopos_controller_reconcile_lag_seconds_count");
     running.stop().await;
     let spans = exporter.get_finished_spans().unwrap();
-    let change = find(&spans, "change", "default/a").unwrap();
-    let reconcile = find(&spans, "reconcile", "default/a").unwrap();
-    let leads_to_change = |link: &opentelemetry::trace::Link| link.span_context == change.span_context;
-    assert!(
-        reconcile.links.iter().any(leads_to_change),
-        "{:?}",
-        reconcile.links
-    );
-    let is_write = |span: &&SpanData| {
-        span.name == "request"
-            && span.parent_span_id == reconcile.span_context.span_id()
-            && span.span_context.trace_id() == reconcile.span_context.trace_id()
-    };
-    assert!(spans.iter().filter(is_write).count() >= 1, "{spans:#?}");
+    let changes = find(&spans, "change", "default/a");
+    assert_eq!(changes.len(), 1, "{spans:#?}");
+    let leads_to_change = |link: &opentelemetry::trace::Link| link.span_context == changes[0].span_context;
+    for reconcile in find(&spans, "reconcile", "default/a") {
+        assert!(
+            reconcile.links.iter().any(leads_to_change),
+            "{:?}",
+            reconcile.links
+        );
+        let mut attributes = reconcile.attributes.iter();
+        assert!(attributes.any(|pair| pair.key.as_str() == "waited_ms"));
+        let is_write = |span: &&SpanData| {
+            span.name == "request"
+                && span.parent_span_id == reconcile.span_context.span_id()
+                && span.span_context.trace_id() == reconcile.span_context.trace_id()
+        };
+        assert!(spans.iter().filter(is_write).count() >= 1, "{spans:#?}");
+    }
+    assert_eq!(n_lags, 1.0, "only the first attempt sees it for the first time");
 }

@@ -224,6 +224,7 @@ impl Informers {
         loop {
             let wake = self.start_and_stop(&mut tasks);
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => break,
                 () = self.shared.changed.notified() => {}
                 Some(ended) = tasks.join_next() => self.ended(ended),

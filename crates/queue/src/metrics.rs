@@ -223,7 +223,7 @@ impl Page<'_, '_> {
             let count = histogram.counts.iter().sum();
             let labels = [("name", queue.name.as_str())];
             let mut metric = family.encode_family(&labels)?;
-            metric.encode_histogram::<NoLabelSet>(histogram.sum, count, &buckets, None)?;
+            metric.encode_histogram::<NoLabelSet>(histogram.sum.as_secs_f64(), count, &buckets, None)?;
         }
         Ok(())
     }

@@ -29,6 +29,11 @@
 //!
 //! [`parts`] starts the real servers that Skopos delivers to.
 
+/// The guide, so that its Rust is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/testing.md")]
+struct Guide;
+
 mod server;
 
 mod fault;

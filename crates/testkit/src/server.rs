@@ -66,6 +66,19 @@ impl TestServer {
         Self::start_all(config, Faults::seeded(0)).await
     }
 
+    /// Starts a server whose uids and generated names are drawn from a seed, as are the chances of its faults: on one
+    /// thread and a paused clock the same requests get the same answers again.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start_seeded(seed: u64) -> Self {
+        let config = Config {
+            seed: Some(seed),
+            ..Config::default()
+        };
+        Self::start_all(config, Faults::seeded(seed)).await
+    }
+
     /// Starts a server behind faults that were made before, for a seed of their own.
     ///
     /// # Panics
@@ -243,9 +256,15 @@ impl TestServer {
 
 /// Replaces whatever version is there.
 async fn replace(api: &Api, name: &str, mut object: Value) -> Result<Answer, Error> {
-    let there = api.get(name).await?;
-    object["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"].clone();
-    api.update(name, &object, &Default::default()).await
+    loop {
+        let there = api.get(name).await?;
+        object["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"].clone();
+        match api.update(name, &object, &Default::default()).await {
+            // Somebody else wrote meanwhile, a status perhaps.
+            Err(error) if error.is_conflict() => {}
+            written => return written,
+        }
+    }
 }
 
 fn resource(api_version: &str, kind: &str, plural: &str) -> Resource {

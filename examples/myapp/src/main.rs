@@ -8,10 +8,12 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().json().init();
     let client = connect(&Sources::of_variables(|name| std::env::var_os(name))).await?;
-    let replica = format!("myapp-{}", std::process::id());
+    let variable = |name, otherwise: &str| std::env::var(name).unwrap_or_else(|_| otherwise.to_owned());
+    // The name of the pod, where there is one; chance tells those on one machine apart.
+    let replica = format!("{}-{:08x}", variable("HOSTNAME", "myapp"), fastrand::u32(..));
     let config = ManagerConfig {
         leader: Some(LeaderConfig::new(client.default_namespace(), "myapp", &replica)),
-        endpoint: Some(([127, 0, 0, 1], 8080).into()),
+        endpoint: Some(variable("LISTEN", "127.0.0.1:8080").parse()?),
         ..ManagerConfig::new("stable.example.com/myapp")
     };
     let mut manager = Manager::new(&client, config)?;

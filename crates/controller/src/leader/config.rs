@@ -28,6 +28,17 @@ pub struct LeaderConfig {
     /// Whether [`Resigned::release`](crate::Resigned::release) gives the lease back, so that the next leader need not
     /// wait for its end. True by default.
     pub release_on_shutdown: bool,
+    /// By what this replica's clock is wrong, for simulations. By nothing by default.
+    pub skew: ClockSkew,
+}
+
+/// By what a clock is wrong. For simulations of replicas whose clocks differ; see [`LeaderConfig::skew`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClockSkew {
+    /// How much later it shows than the others. That must not matter.
+    pub ahead: Duration,
+    /// How many milliseconds it gains in a second; loses, below zero.
+    pub gain_per_mille: i32,
 }
 
 /// Why an election cannot be held like this.
@@ -74,6 +85,7 @@ impl LeaderConfig {
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
             release_on_shutdown: true,
+            skew: ClockSkew::default(),
         }
     }
 

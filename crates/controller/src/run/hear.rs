@@ -1,17 +1,17 @@
 //! Hearing of changes: which keys they concern, and how soon.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hashbrown::HashMap;
 use skopos_informer::{Informer, Notification, Origin, Subscription};
-use skopos_object::{Collection, Collections as _, GroupResource, ObjectKey, Op};
+use skopos_object::{Change, Collection, Collections as _, GroupResource, ObjectKey, Op};
 use skopos_queue::{AddOptions, Priority};
 use tokio::time::Instant;
-use tracing::{Span, debug, info_span};
+use tracing::{Span, debug, error, info_span};
 
 use super::Shared;
-use crate::source::{Concerns, Primary, Source};
+use crate::source::{Concerns, Panicked, Primary, Source};
 
 /// What led to a reconcile.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Cause {
     pub(super) since: Instant,
     /// The last change, for traces.
     pub(super) span: Span,
+    /// A reconcile has seen it, and did not succeed.
+    pub(super) is_seen: bool,
 }
 
 /// The changes that no reconcile has seen yet. Bounded by the number of keys.
@@ -30,21 +32,35 @@ pub(super) struct Heard {
 
 impl Heard {
     fn note(&self, key: &ObjectKey, span: Span) {
-        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_key = self.lock();
         match by_key.get_mut(key) {
-            Some(cause) => cause.span = span,
-            None => {
-                let since = Instant::now();
-                by_key.insert(key.clone(), Cause { since, span });
+            Some(cause) if !cause.is_seen => cause.span = span,
+            _ => {
+                let cause = Cause {
+                    since: Instant::now(),
+                    span,
+                    is_seen: false,
+                };
+                by_key.insert(key.clone(), cause);
             }
         }
     }
 
     pub(super) fn take(&self, key: &ObjectKey) -> Option<Cause> {
-        self.by_key
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(key)
+        self.lock().remove(key)
+    }
+
+    /// For the next attempt; what was heard of in the meantime counts for more.
+    pub(super) fn put_back(&self, key: &ObjectKey, cause: Cause) {
+        let cause = Cause {
+            is_seen: true,
+            ..cause
+        };
+        self.lock().entry(key.clone()).or_insert(cause);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Cause>> {
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,10 +69,7 @@ impl Shared {
     pub(super) async fn hear(self: Arc<Self>, source: Source, mut subscription: Subscription) {
         let found = self.found(&source, subscription.informer()).await;
         let collection = GroupResource::new(found.kind.group.as_str(), found.plural.as_str());
-        self.listened_to
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(collection, subscription.informer().clone());
+        self.caches.set_collection(subscription.informer(), &collection);
         if matches!(source.concerns, Concerns::Itself) {
             let primary = Primary {
                 kind: found.kind,
@@ -87,27 +100,55 @@ impl Shared {
 
     fn take_in(&self, source: &Source, primary: &Primary, told: &Notification) {
         let change = &told.change;
-        if told.origin != Origin::Resync && !source.predicate.counts(change) {
-            return;
+        let mut panics = Vec::new();
+        let counts = told.origin == Origin::Resync || source.counts(change, &mut panics);
+        let keys = match counts {
+            true => source.keys(change, primary, &mut panics),
+            false => Vec::new(),
+        };
+        for panicked in panics {
+            self.tell_of_panic(change, panicked);
         }
-        let is_news = told.origin == Origin::Live;
-        let priority = if is_news { Priority::High } else { Priority::Low };
         let is_itself = matches!(source.concerns, Concerns::Itself);
-        for key in source.keys(change, primary) {
-            if is_news {
-                self.heard.note(&key, self.change_span(told));
+        for key in keys {
+            self.add(key, told, is_itself);
+        }
+    }
+
+    fn add(&self, key: ObjectKey, told: &Notification, is_itself: bool) {
+        let is_news = told.origin == Origin::Live;
+        if is_news {
+            self.heard.note(&key, self.change_span(told));
+        }
+        if is_news && is_itself && told.change.op == Op::Created {
+            // It may be another object than the last one of that name: what that one suffered is over.
+            self.queue.forget(&key);
+        }
+        let priority = if is_news { Priority::High } else { Priority::Low };
+        self.queue.add_with(
+            key,
+            AddOptions {
+                priority,
+                after: None,
+            },
+        );
+    }
+
+    /// To call it again would panic again; the object's next change is a new chance.
+    fn tell_of_panic(&self, change: &Change, panicked: Panicked) {
+        self.metrics.hearing_panics.inc();
+        let object = change.object().map(|object| object.key().to_string());
+        let kind = change.object().map(|object| object.kind().to_string());
+        match panicked {
+            Panicked::Predicate(panic) => {
+                error!(object, kind, panic, "the predicate panicked; the change counts");
             }
-            if is_news && is_itself && change.op == Op::Created {
-                // It may be another object than the last one of that name: what that one suffered is over.
-                self.queue.forget(&key);
+            Panicked::Map(panic) => {
+                error!(
+                    object,
+                    kind, panic, "the map to those concerned panicked; nobody is reconciled for this state"
+                );
             }
-            self.queue.add_with(
-                key,
-                AddOptions {
-                    priority,
-                    after: None,
-                },
-            );
         }
     }
 

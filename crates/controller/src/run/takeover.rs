@@ -38,7 +38,7 @@ impl Shared {
         if *current == Some(epoch) {
             return;
         }
-        for (wanted, informer) in self.informers() {
+        for (wanted, informer) in self.caches.all() {
             self.catch_up(&wanted, &informer).await;
         }
         info!(epoch, "leads, with caches that are up to date");

@@ -1,6 +1,5 @@
 //! Working off keys: one reconcile after the other, none of which can take the worker with it.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span, debug, error, info, info_span, warn};
 
 use super::Shared;
+use super::hear::Cause;
 use crate::finalizer::{self, Life};
+use crate::panics::text_of;
 use crate::records::{Watchman, Written};
 use crate::{Action, Context, Failure};
 
@@ -27,12 +28,23 @@ enum Ended {
     Cancelled,
 }
 
+impl Ended {
+    fn is_to_be_tried_again(&self) -> bool {
+        match self {
+            Self::Returned(Ok(_)) => false,
+            Self::Returned(Err(failure)) => !failure.is_terminal(),
+            Self::Panicked(_) | Self::TimedOut | Self::Cancelled => true,
+        }
+    }
+}
+
 impl Shared {
     /// Works off keys while this replica leads, until the queue is shut down.
     pub(super) async fn work(self: Arc<Self>, stop: CancellationToken) {
         let fence = &self.environment.fence;
         loop {
             tokio::select! {
+                biased;
                 () = fence.opened() => {}
                 () = stop.cancelled() => return,
             }
@@ -70,13 +82,24 @@ impl Shared {
         };
         if object.is_deleting() && self.controller.finalizer.is_none() && !self.controller.config.deleting {
             debug!(object = %key, "is being deleted: nothing to do");
+            self.heard.take(&key);
             return work.done();
         }
-        let span = self.reconcile_span(&key, &object, work.attempt());
-        self.process_object(work, object).instrument(span).await;
+        let span = info_span!(
+            "reconcile",
+            controller = self.controller.name,
+            object = %key,
+            uid = object.uid(),
+            version = object.resource_version().as_str(),
+            attempt = work.attempt(),
+            waited_ms = waited_ms(&work),
+        );
+        let cause = self.follow(&key, &span);
+        let ended = self.process_object(&work, object).instrument(span.clone()).await;
+        self.finish(work, ended, cause, &span);
     }
 
-    async fn process_object(self: &Arc<Self>, work: Work<ObjectKey>, object: Object) {
+    async fn process_object(self: &Arc<Self>, work: &Work<ObjectKey>, object: Object) -> Ended {
         let watchman = Watchman::new(self.environment.fence.clone());
         let client = self.environment.client.clone().guarded(watchman.clone());
         let uid = object.uid().to_owned();
@@ -85,24 +108,57 @@ impl Shared {
         let ended = self.timed(async move { shared.reconcile(context).await }).await;
         // However it ended: what was written was written.
         self.records.add(work.key(), &uid, watchman.take());
-        work.finish(self.outcome(ended));
+        ended
     }
 
     async fn process_gone(self: &Arc<Self>, work: Work<ObjectKey>, key: &ObjectKey) {
         self.records.forget(key);
-        self.heard.take(key);
         let Some(gone) = &self.controller.gone else {
+            self.heard.take(key);
             return work.done();
         };
         let watchman = Watchman::new(self.environment.fence.clone());
         let client = self.environment.client.clone().guarded(watchman);
-        let span = info_span!("reconcile", controller = self.controller.name, object = %key, gone = true);
+        let span = info_span!(
+            "reconcile",
+            controller = self.controller.name,
+            object = %key,
+            gone = true,
+            attempt = work.attempt(),
+            waited_ms = waited_ms(&work),
+        );
+        let cause = self.follow(key, &span);
         let (gone, key) = (Arc::clone(gone), key.clone());
         let ended = self
             .timed(async move { gone(key, client).await })
-            .instrument(span)
+            .instrument(span.clone())
             .await;
-        work.finish(self.outcome(ended));
+        self.finish(work, ended, cause, &span);
+    }
+
+    /// Links a reconcile with the change that led to it, if one did.
+    fn follow(&self, key: &ObjectKey, span: &Span) -> Option<Cause> {
+        let cause = self.heard.take(key)?;
+        if !cause.is_seen {
+            self.metrics.lag.observe(cause.since.elapsed().as_secs_f64());
+        }
+        span.follows_from(cause.span.id());
+        Some(cause)
+    }
+
+    /// Gives a key back, and its cause with it if it has to be tried again.
+    fn finish(&self, work: Work<ObjectKey>, ended: Ended, cause: Option<Cause>, span: &Span) {
+        // A change that is kept is not exported yet: after so many attempts it is.
+        const LINKED_ATTEMPTS: u32 = 16;
+        let max_attempts = self.controller.config.queue.max_attempts;
+        let is_last = work.attempt() >= max_attempts.map_or(LINKED_ATTEMPTS, |max| max.min(LINKED_ATTEMPTS));
+        if let Some(cause) = cause
+            && ended.is_to_be_tried_again()
+            && !is_last
+        {
+            self.heard.put_back(work.key(), cause);
+        }
+        work.finish(span.in_scope(|| self.outcome(ended)));
     }
 
     /// Runs a reconcile to its end, whichever that is.
@@ -203,22 +259,6 @@ impl Shared {
         self.metrics.errors.inc();
     }
 
-    fn reconcile_span(&self, key: &ObjectKey, object: &Object, attempt: u32) -> Span {
-        let span = info_span!(
-            "reconcile",
-            controller = self.controller.name,
-            object = %key,
-            uid = object.uid(),
-            version = object.resource_version().as_str(),
-            attempt,
-        );
-        if let Some(cause) = self.heard.take(key) {
-            self.metrics.lag.observe(cause.since.elapsed().as_secs_f64());
-            span.follows_from(cause.span.id());
-        }
-        span
-    }
-
     /// Whether the caches show what the last reconcile of an object wrote. Waits a little for it.
     async fn has_caught_up(&self, key: &ObjectKey, uid: &str) -> bool {
         const WAIT: Duration = Duration::from_millis(500);
@@ -240,23 +280,21 @@ impl Shared {
     /// Waits until the caches show all that was written. What no cache follows is not waited for.
     async fn seen(&self, written: &Written) {
         for (collection, version) in &written.versions {
-            if let Some(informer) = self.listened_to(collection) {
+            for informer in self.caches.of(collection) {
                 // One that has stopped shows nothing any more; nobody will reconcile then either.
                 let _ = informer.seen(version).await;
             }
         }
         for (collection, key, uid) in &written.gone {
-            if let Some(informer) = self.listened_to(collection) {
+            for informer in self.caches.of(collection) {
                 let _ = informer.gone(key, uid).await;
             }
         }
     }
 }
 
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (None, Some(text)) => text.clone(),
-        (None, None) => "without a message".to_owned(),
-    }
+/// How long a key was ready before it was handed out.
+fn waited_ms(work: &Work<ObjectKey>) -> Option<u64> {
+    let waited = work.waited()?.as_millis();
+    Some(u64::try_from(waited).unwrap_or(u64::MAX))
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use skopos_controller::{Action, Context, Controller, Failure};
 use skopos_object::Object;
 use skopos_testkit::{Fault, Rule, eventually};
+use tokio::sync::Notify;
 
 use crate::stage::{Notes, Stage};
 
@@ -85,6 +86,47 @@ async fn finalizers_of_others_stay_and_conflicts_are_overcome() {
     .await;
     stage.patch("a", json!({"metadata": {"finalizers": null}})).await;
     until_gone(&stage, "a").await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_gone_before_its_finalizer_is_removed_is_a_success() {
+    let stage = Stage::new().await;
+    let (notes, may_go) = (Notes::default(), Arc::new(Notify::new()));
+    let (cleaned, go) = (notes.clone(), may_go.clone());
+    let controller = Controller::for_("apps.x.io")
+        .finalizer(NAME, move |app: Object, _: Context| {
+            cleaned.add(format!("clean up {}", app.name()));
+            let go = go.clone();
+            async move {
+                go.notified().await;
+                Ok(Action::Done)
+            }
+        })
+        .reconcile(|_: Object, _: Context| async { Ok(Action::Done) });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    eventually(async || {
+        let a = stage.apps().get("a").await.unwrap();
+        if a["metadata"]["finalizers"] == json!([NAME]) {
+            Ok(())
+        } else {
+            Err("no finalizer yet")
+        }
+    })
+    .await;
+    stage.delete("a").await;
+    notes.until(&["clean up a"]).await;
+    stage.patch("a", json!({"metadata": {"finalizers": null}})).await;
+    until_gone(&stage, "a").await;
+    may_go.notify_one();
+    eventually(async || {
+        let left = running.queue.n_running() + running.queue.n_waiting();
+        if left == 0 { Ok(()) } else { Err("still at work") }
+    })
+    .await;
+    assert_eq!(running.metric("controller_runtime_reconcile_errors_total"), 0.0);
+    assert_eq!(notes.count("clean up a"), 1);
     running.stop().await;
 }
 

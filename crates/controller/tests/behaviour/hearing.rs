@@ -148,3 +148,66 @@ async fn what_is_done_when_an_object_is_gone_gets_its_key() {
     notes.until(&["a", "default/a is gone"]).await;
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_map_that_panics_is_counted_and_later_changes_are_heard() {
+    let stage = Stage::new().await;
+    stage.create("a").await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let named = |map: &Object| {
+        assert_ne!(map.label("app").as_deref(), Some("bad"), "no such app");
+        let name = map
+            .label("app")
+            .map(|name| ObjectKey::namespaced("default", name));
+        name.into_iter().collect()
+    };
+    let controller = Controller::for_("apps.x.io")
+        .watches("configmaps", named)
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(app.name());
+            async { Ok::<_, Failure>(Action::Done) }
+        });
+    let running = stage.run(controller);
+    notes.until(&["a"]).await;
+    let map = |app: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "m", "namespace": "default", "labels": {"app": app}}})
+    };
+    stage.server.put(&map("a")).await;
+    notes.until_count("a", 2).await;
+    // What it was before still leads to its app.
+    stage.server.put(&map("bad")).await;
+    notes.until_count("a", 3).await;
+    stage.server.put(&map("a")).await;
+    notes.until_count("a", 4).await;
+    // Of the map after the second change, and of the same map before the third.
+    assert_eq!(running.metric("skopos_controller_hearing_panics_total"), 2.0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_predicate_panics_counts() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let even = Predicate::new(|change| {
+        let n = change.object().map(n_of).unwrap_or_default();
+        assert_ne!(n, 3, "not for me");
+        n % 2 == 0
+    });
+    let controller = Controller::for_("apps.x.io")
+        .when(even)
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(format!("{} {}", app.name(), n_of(&app)));
+            async { Ok::<_, Failure>(Action::Done) }
+        });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    stage.set("a", 3).await;
+    notes.until(&["a 3"]).await;
+    stage.set("a", 4).await;
+    notes.until(&["a 3", "a 4"]).await;
+    assert_eq!(running.metric("skopos_controller_hearing_panics_total"), 1.0);
+    running.stop().await;
+}

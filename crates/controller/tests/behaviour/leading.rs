@@ -53,6 +53,43 @@ async fn one_replica_works_and_the_next_takes_over_at_once_when_it_stops() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_lease_is_kept_until_what_runs_is_finished_and_given_back_last() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let slow = |replica: &'static str| {
+        let notes = notes.clone();
+        Controller::for_("apps.x.io").reconcile(move |_: Object, _: Context| {
+            let notes = notes.clone();
+            async move {
+                notes.add(format!("{replica} begins"));
+                // Longer than a lease, shorter than the grace.
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                notes.add(format!("{replica} ends"));
+                Ok::<_, Failure>(Action::Done)
+            }
+        })
+    };
+    let first = replica(&stage, "first", slow("first"));
+    stage.create("a").await;
+    notes.until(&["first begins"]).await;
+    let second = replica(&stage, "second", slow("second"));
+    eventually(async || {
+        let n = second.queue.len();
+        if n == 1 { Ok(()) } else { Err("no cache yet") }
+    })
+    .await;
+    first.begin_to_stop();
+    notes.until_count("first ends", 1).await;
+    let ended = Instant::now();
+    notes.until_count("second begins", 1).await;
+    assert_eq!(notes.all(), ["first begins", "first ends", "second begins"]);
+    // Given back, not run out: that would have taken the whole lease.
+    assert!(ended.elapsed() < Duration::from_secs(3), "{:?}", ended.elapsed());
+    first.stopped().await;
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_leader_is_followed_after_its_lease() {
     let stage = Stage::new().await;
     let notes = Notes::default();
@@ -170,11 +207,7 @@ async fn a_replica_that_takes_over_with_a_cache_behind_waits_for_it() {
     stage.set("changes", 2).await;
     notes.until_count("first: changes 2", 1).await;
     first.stop().await;
-    eventually(async || {
-        let n = second.metric("leader_election_master_status");
-        if n == 1.0 { Ok(()) } else { Err("does not lead") }
-    })
-    .await;
+    until_leading(&second, true).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(
         notes.all().iter().all(|line| line.starts_with("first")),
@@ -188,4 +221,55 @@ async fn a_replica_that_takes_over_with_a_cache_behind_waits_for_it() {
     assert_eq!(notes.count("second: changes 1"), 0);
     assert_eq!(notes.count("second: goes 1"), 0);
     second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_leads_again_with_a_cache_behind_that_a_reconcile_opened_waits_for_it() {
+    let mut stage = Stage::new().await;
+    stage.config = config("only");
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            let owned = context.owned("configmaps").await?.len();
+            seen.add(format!("{} {owned}", n_of(&app)));
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    let app = stage.create("a").await;
+    notes.until(&["1 0"]).await;
+    let lost = Rule::write().resource("leases").then(Fault::unavailable(1));
+    let lost = stage.server.faults().add(lost);
+    until_leading(&running, false).await;
+
+    // Another one makes the map in the meantime, and the watch does not tell of it.
+    let silence = Rule::watch()
+        .resource("configmaps")
+        .then(Fault::Stall { after_bytes: 0 });
+    let silence = stage.server.faults().add(silence);
+    stage.server.faults().cut_open_streams();
+    let app = Object::from_value(&app).unwrap();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": "default",
+        "ownerReferences": [skopos_controller::controller_reference(&app)]}});
+    stage.server.put(&map).await;
+    stage.set("a", 2).await;
+    lost.remove();
+    until_leading(&running, true).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(notes.all(), ["1 0"]);
+
+    silence.remove();
+    stage.server.faults().cut_open_streams();
+    notes.until(&["1 0", "2 1"]).await;
+    running.stop().await;
+}
+
+async fn until_leading(running: &Running, leads: bool) {
+    eventually(async || {
+        let n = running.metric("leader_election_master_status");
+        if (n == 1.0) == leads { Ok(()) } else { Err(n) }
+    })
+    .await;
 }

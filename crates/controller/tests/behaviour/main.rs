@@ -8,6 +8,7 @@ mod applying;
 mod finalizing;
 mod hearing;
 mod leading;
+mod managing;
 mod stopping;
 mod working;
 mod writing;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use skopos_client::{Api, Client, DeleteParams, Patch, Resource, WriteParams};
 use skopos_controller::{Action, Context, Controller, ControllerQueue, Failure, Manager, ManagerConfig};
+use skopos_informer::Informers;
 use skopos_object::{GroupVersionKind, Object};
 use skopos_testkit::{TestServer, definition, eventually};
 use tokio::task::JoinHandle;
@@ -19,6 +20,7 @@ pub(crate) struct Stage {
 pub(crate) struct Running {
     pub(crate) queue: ControllerQueue,
     pub(crate) registry: prometheus_client::registry::Registry,
+    pub(crate) informers: Informers,
     shutdown: CancellationToken,
     task: JoinHandle<std::io::Result<()>>,
 }
@@ -88,11 +90,13 @@ impl Stage {
         let queue = manager.add(controller);
         let mut registry = prometheus_client::registry::Registry::default();
         manager.register(&mut registry);
+        let informers = manager.informers().clone();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(manager.run(shutdown.clone()));
         Running {
             queue,
             registry,
+            informers,
             shutdown,
             task,
         }
@@ -158,10 +162,22 @@ impl Running {
         self.task.await.unwrap().unwrap();
     }
 
-    /// The value of a metric that has only the label of the controller.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
+    /// The value of a metric with these labels, if it is there.
+    pub(crate) fn sample(&self, name_and_labels: &str) -> Option<f64> {
+        let text = self.metrics();
+        let value = |line: &str| line.strip_prefix(name_and_labels)?.trim().parse().ok();
+        text.lines().find_map(value)
+    }
+
+    fn metrics(&self) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
+    /// The value of a metric that has only the label of the controller.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.metrics();
         let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
         let line = line.unwrap_or_else(|| panic!("no {name} in\n{text}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use skopos_controller::{Action, Context, Controller, ControllerConfig, Failure};
-use skopos_object::Object;
-use skopos_testkit::eventually;
+use serde_json::json;
+use skopos_controller::{Action, Context, Controller, ControllerConfig, Failure, Predicate};
+use skopos_object::{Object, ResourceVersion};
+use skopos_testkit::{Fault, Rule, eventually};
 use tokio::time::Instant;
 
 use crate::stage::{Notes, Stage, n_of};
@@ -48,6 +49,34 @@ async fn a_failed_reconcile_is_tried_again_until_it_succeeds() {
     })
     .await;
     assert_eq!(running.metric("controller_runtime_reconcile_errors_total"), 3.0);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_among_the_metrics_by_code_method_and_host() {
+    let stage = Stage::new().await;
+    let refused = Rule::write().resource("configmaps").nth(1).then(Fault::Refused);
+    stage.server.faults().add(refused);
+    let controller = Controller::for_("apps.x.io").reconcile(|app: Object, context: Context| async move {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": app.name()}});
+        context.apply_owned(&map).await?;
+        Ok::<_, Failure>(Action::Done)
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    let count = |code: &str, method: &str| {
+        let labels = format!(r#"{{code="{code}",host="in process",method="{method}"}}"#);
+        running.sample(&format!("rest_client_requests_total{labels}"))
+    };
+    eventually(async || match count("201", "PATCH") {
+        Some(1.0) => Ok(()),
+        n => Err(format!("{n:?} maps made")),
+    })
+    .await;
+    assert_eq!(count("<error>", "PATCH"), Some(1.0));
+    let durations = r#"rest_client_request_duration_seconds_count{host="in process",verb="PATCH"}"#;
+    assert_eq!(running.sample(durations), Some(2.0));
+    assert!(count("200", "GET") > Some(0.0));
     running.stop().await;
 }
 
@@ -237,5 +266,48 @@ async fn a_change_goes_ahead_of_the_first_list() {
     let line = format!("{waiting} 2");
     notes.until_count(&line, 1).await;
     assert!(notes.all().len() < begun.len() + 5, "{:?}", notes.all());
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_what_the_controller_was_not_told_of_yet_goes_ahead_of_the_first_list() {
+    let stage = Stage::new().await;
+    for n in 0..50 {
+        stage.create(&format!("a{n}")).await;
+    }
+    let notes = Notes::default();
+    let seen = notes.clone();
+    // Nothing is ever sent: the gate opens when the other end is dropped.
+    let (open, gate) = std::sync::mpsc::sync_channel::<()>(1);
+    let gate = std::sync::Mutex::new(gate);
+    let config = ControllerConfig {
+        concurrency: 1,
+        ..ControllerConfig::default()
+    };
+    let controller = Controller::for_("apps.x.io")
+        .with(config)
+        // Hears nothing before the gate is open, and then everything.
+        .when(Predicate::new(move |_| {
+            tokio::task::block_in_place(|| gate.lock().unwrap().recv().is_err())
+        }))
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(format!("{} {}", app.name(), n_of(&app)));
+            async { Ok::<_, Failure>(Action::Done) }
+        });
+    let running = stage.run(controller);
+    let apps = running.informers.informer("apps.x.io");
+    apps.synced().await.unwrap();
+    stage.set("a30", 2).await;
+    let version = stage.apps().get("a30").await.unwrap()["metadata"]["resourceVersion"].clone();
+    apps.seen(&ResourceVersion::new(version.as_str().unwrap()))
+        .await
+        .unwrap();
+    drop(open);
+    notes.until_count("a30 2", 1).await;
+    assert_eq!(notes.all()[0], "a30 2");
+    assert_eq!(
+        running.metric("skopos_controller_reconcile_lag_seconds_count"),
+        1.0
+    );
     running.stop().await;
 }

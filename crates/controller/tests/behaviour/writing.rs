@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use skopos_client::{Api, WriteParams};
-use skopos_controller::{Action, Context, Controller, ControllerConfig, Failure};
+use skopos_client::{Api, DeleteParams, WriteParams};
+use skopos_controller::{Action, Builder, Context, Controller, ControllerConfig, Error, Failure};
 use skopos_object::{GroupVersionKind, Object};
 use skopos_testkit::{Fault, Rule, eventually};
 
@@ -26,19 +26,26 @@ async fn make_one(app: Object, context: Context) -> Result<Action, Failure> {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_cache_does_not_make_a_controller_create_twice() {
+    makes_one(Controller::for_("apps.x.io").owns("configmaps")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_cache_of_a_kind_that_was_not_named_does_not_make_a_controller_create_twice() {
+    makes_one(Controller::for_("apps.x.io")).await;
+}
+
+async fn makes_one(controller: Builder) {
     let stage = Stage::new().await;
     let notes = Notes::default();
     let seen = notes.clone();
-    let controller = Controller::for_("apps.x.io")
-        .owns("configmaps")
-        .reconcile(move |app, context| {
-            let seen = seen.clone();
-            async move {
-                let made = make_one(app, context).await;
-                seen.add(made.as_ref().map_or_else(Failure::to_string, |_| "ok".to_owned()));
-                made
-            }
-        });
+    let controller = controller.reconcile(move |app, context| {
+        let seen = seen.clone();
+        async move {
+            let made = make_one(app, context).await;
+            seen.add(made.as_ref().map_or_else(Failure::to_string, |_| "ok".to_owned()));
+            made
+        }
+    });
     // The watch of maps opens, and stays silent for a while: it shows nothing of what is created.
     let stalled = stage.server.faults().add(
         Rule::watch()
@@ -166,5 +173,38 @@ async fn a_kind_without_status_says_what_to_do() {
         .await;
     let text = "configmaps has no status subresource: add `subresources: {status: {}}` to its definition";
     notes.until_count(text, 1).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_meant_for_an_object_is_not_written_to_the_next_of_its_name() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let (seen, apps) = (notes.clone(), stage.apps());
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, context: Context| {
+        let (seen, apps) = (seen.clone(), apps.clone());
+        async move {
+            if n_of(&app) == 2 {
+                return Ok(Action::Done);
+            }
+            apps.delete("a", &DeleteParams::default()).await?;
+            let next =
+                json!({"apiVersion": "x.io/v1", "kind": "App", "metadata": {"name": "a"}, "spec": {"n": 2}});
+            apps.create(&next, &WriteParams::default()).await?;
+            let written = context.status(|status| {
+                status.set("seen", 1);
+            });
+            match written.await {
+                Err(Error::Replaced(object)) => seen.add(format!("{object} is another")),
+                other => seen.add(format!("{other:?}")),
+            }
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until(&["default/a is another"]).await;
+    let next = stage.apps().get("a").await.unwrap();
+    assert_eq!((&next["spec"]["n"], &next["status"]), (&json!(2), &json!(null)));
     running.stop().await;
 }

@@ -1,13 +1,16 @@
 //! Replicas as processes of their own; the leader is killed, paused, cut off and stopped in turn.
 //!
 //! All write to two ConfigMaps while they lead: to one under the fence alone, to the other also with the resource
-//! version they read. Each has its own way to the server. With `SKOPOS_TARGET` (or `SKOPOS_TEST_KUBECONFIG`) set to a
+//! version they read. Some do it by hand with an [`Elector`](skopos_controller::Elector), others in a controller of a
+//! [`Manager`](skopos_controller::Manager), by `Context::apply`. Each has its own way to the server. With `SKOPOS_TARGET` (or `SKOPOS_TEST_KUBECONFIG`) set to a
 //! kubeconfig, that server is asked instead of an embedded one.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod history;
+mod managed;
 mod replica;
+mod terminated;
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -19,6 +22,7 @@ use skopos_testkit::{Faults, Proxy, TestServer};
 use tokio::time::Instant;
 
 use self::history::History;
+use self::replica::Build;
 
 /// Longer than the lease of the replicas.
 const PAUSE: Duration = Duration::from_secs(3);
@@ -34,12 +38,13 @@ struct Process {
 }
 
 impl Process {
-    async fn start(server: &Client, run: &str, identity: &str) -> Self {
+    async fn start(server: &Client, build: Build, run: &str, identity: &str) -> Self {
         let faults = Faults::seeded(0);
         let proxy = Proxy::start(server.kube().clone(), &faults).await.unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["replica::as_told", "--exact", "--nocapture"])
             .env(replica::URL, proxy.url())
+            .env(replica::BUILD, build.text())
             .env(replica::RUN, run)
             .env(replica::IDENTITY, identity)
             .stdin(Stdio::piped())
@@ -125,8 +130,23 @@ impl Show {
     }
 }
 
+/// One at a time: some measure.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_standby_takes_over_and_no_write_of_the_old_leader_comes_after() {
+    let _alone = ALONE.lock().await;
+    live_through_it_all(Build::ByHand).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_controller_of_the_standby_takes_over_and_no_apply_of_the_old_one_comes_after() {
+    let _alone = ALONE.lock().await;
+    live_through_it_all(Build::Managed).await;
+}
+
+async fn live_through_it_all(build: Build) {
+    println!("{}:", build.text());
     let (client, _server) = server().await;
     let run = format!("leader-{}-{:x}", std::process::id(), fastrand::u32(..));
     let maps = api(&client, "v1", "ConfigMap", "configmaps");
@@ -134,19 +154,24 @@ async fn the_standby_takes_over_and_no_write_of_the_old_leader_comes_after() {
         let map = json!({"metadata": {"name": name, "labels": {"run": run}}, "data": {"counter": "0"}});
         maps.create(&map, &WriteParams::default()).await.unwrap();
     }
+    let accounts = api(&client, "v1", "ServiceAccount", "serviceaccounts");
+    let account = json!({"metadata": {"name": run, "labels": {"counts": run}}});
+    accounts.create(&account, &WriteParams::default()).await.unwrap();
     let mut show = Show {
         history: History::follow(&maps, &run).await,
         replicas: Vec::new(),
     };
     let begin = Instant::now();
     for identity in ["a", "b"] {
-        show.replicas.push(Process::start(&client, &run, identity).await);
+        show.replicas
+            .push(Process::start(&client, build, &run, identity).await);
     }
     show.hand_over("start", None, begin).await;
 
     show.disturb("killed", |leader| leader.child.kill().unwrap())
         .await;
-    show.replicas.push(Process::start(&client, &run, "c").await);
+    show.replicas
+        .push(Process::start(&client, build, &run, "c").await);
     show.history.more(WRITES).await;
 
     let begin = Instant::now();
@@ -177,6 +202,8 @@ async fn clean_up(client: &Client, run: &str) {
     for name in [replica::checked(run), replica::fenced(run)] {
         maps.delete(&name, &params).await.unwrap();
     }
+    let accounts = api(client, "v1", "ServiceAccount", "serviceaccounts");
+    accounts.delete(run, &params).await.unwrap();
     let leases = api(client, "coordination.k8s.io/v1", "Lease", "leases");
     leases.delete(run, &params).await.unwrap();
 }

@@ -4,19 +4,45 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use skopos_client::{Api, Client, Error, Patch, WriteParams};
 use skopos_controller::{Elector, Fence, LeaderConfig};
 use tokio_util::sync::CancellationToken;
 
-use crate::api;
+use crate::{api, managed, terminated};
 
 /// Where the server is.
 pub(crate) const URL: &str = "REPLICA_URL";
 /// What the replicas of one run share: the name of the lease, and the beginning of the names of the ConfigMaps.
 pub(crate) const RUN: &str = "REPLICA_RUN";
+/// How it is built.
+pub(crate) const BUILD: &str = "REPLICA_BUILD";
 /// Who this is.
 pub(crate) const IDENTITY: &str = "REPLICA_IDENTITY";
+
+/// How a replica is built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// With an elector, and a loop that writes while it leads.
+    ByHand,
+    /// With a manager and a controller.
+    Managed,
+    /// With a manager that waits for what runs when it is terminated.
+    Patient,
+    /// With a manager that does not wait long.
+    Impatient,
+}
+
+impl Build {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::ByHand => "by hand",
+            Self::Managed => "managed",
+            Self::Patient => "patient",
+            Self::Impatient => "impatient",
+        }
+    }
+}
 
 /// Written under the fence, and only over the version that was read.
 pub(crate) fn checked(run: &str) -> String {
@@ -43,6 +69,22 @@ async fn as_told() {
         retry_period: Duration::from_millis(300),
         ..LeaderConfig::new("default", &run, &identity)
     };
+    let build = told(BUILD).unwrap_or_default();
+    if build == Build::Managed.text() {
+        return managed::run(&client, config, &run, end_of_input()).await;
+    }
+    if build != Build::ByHand.text() {
+        let is_patient = build == Build::Patient.text();
+        let grace = if is_patient { 60_000 } else { 500 };
+        return terminated::run(
+            &client,
+            config,
+            &run,
+            Duration::from_millis(grace),
+            end_of_input(),
+        )
+        .await;
+    }
     let elector = Elector::new(&client, config).unwrap();
     let fence = elector.fence();
     let counter = Counter {
@@ -94,15 +136,9 @@ impl Counter {
     async fn count_checked(&self, epoch: u64) -> Result<(), Error> {
         let name = checked(&self.run);
         let mut map = self.maps.get(&name).await?;
-        let number = |name: &str| {
-            map["data"][name]
-                .as_str()
-                .and_then(|text| text.parse::<u64>().ok())
-        };
-        if number("epoch").is_some_and(|latest| latest > epoch) {
+        let Some(counter) = next(&map, epoch) else {
             return Ok(());
-        }
-        let counter = number("counter").unwrap_or_default() + 1;
+        };
         map["data"] = self.data(counter, epoch);
         self.maps.update(&name, &map, &WriteParams::default()).await?;
         Ok(())
@@ -117,10 +153,22 @@ impl Counter {
         Ok(())
     }
 
-    fn data(&self, counter: u64, epoch: u64) -> serde_json::Value {
-        let (counter, epoch) = (counter.to_string(), epoch.to_string());
-        json!({"counter": counter, "epoch": epoch, "identity": self.identity})
+    fn data(&self, counter: u64, epoch: u64) -> Value {
+        data(&self.identity, counter, epoch)
     }
+}
+
+/// What is written each time.
+pub(crate) fn data(identity: &str, counter: u64, epoch: u64) -> Value {
+    let (counter, epoch) = (counter.to_string(), epoch.to_string());
+    json!({"counter": counter, "epoch": epoch, "identity": identity})
+}
+
+/// What comes next, if what is there is not of a later term.
+pub(crate) fn next(map: &Value, epoch: u64) -> Option<u64> {
+    let number = |name: &str| map["data"][name].as_str()?.parse::<u64>().ok();
+    let is_late = number("epoch").is_some_and(|latest| latest > epoch);
+    (!is_late).then(|| number("counter").unwrap_or_default() + 1)
 }
 
 /// Is cancelled when nobody holds the other end of standard input any more, also because it died.

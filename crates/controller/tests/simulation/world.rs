@@ -1,34 +1,45 @@
 //! Two replicas of a controller on one server, and everything that happens to them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
-use skopos_client::{Api, DeleteParams, ListParams, Patch, Resource, WriteParams};
-use skopos_controller::{
-    Action, Context, Controller, Failure, LeaderConfig, Manager, ManagerConfig, controller_reference,
-};
-use skopos_object::{GroupVersionKind, Object};
-use skopos_testkit::{Fault, Faults, Rule, TestServer, Verb, definition, eventually};
+use skopos_client::{Api, Client, DeleteParams, ListParams, Patch, Resource, WriteParams};
+use skopos_controller::{ClockSkew, Fence, LeaderConfig, Manager, ManagerConfig};
+use skopos_object::GroupVersionKind;
+use skopos_testkit::{Fault, FaultLayer, Faults, Rule, TestServer, Verb, definition, eventually};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tower::Layer as _;
 
-/// Something outside the cluster that each app rents by its UID, and has to give back.
-type Outside = Arc<Mutex<BTreeMap<String, i64>>>;
+use crate::renting::{Outside, controller};
+use crate::trace::Trace;
+use crate::witness::Witness;
 
 pub(crate) struct World {
     server: TestServer,
+    trace: Trace,
     random: Rng,
     replicas: Vec<Replica>,
     outside: Outside,
+    witness: Witness,
+    clocks: Clocks,
+}
+
+/// How wrong the clocks of the replicas are.
+#[derive(Clone, Copy)]
+pub(crate) enum Clocks {
+    /// Anyhow, by less than lease and deadline allow: 15 to 10.
+    Wrong,
+    /// So many milliseconds in a second.
+    Gaining([i32; 2]),
 }
 
 struct Replica {
     name: String,
     /// Between this replica and the server.
     faults: Faults,
+    fence: Fence,
     shutdown: CancellationToken,
     running: JoinHandle<std::io::Result<()>>,
 }
@@ -36,14 +47,19 @@ struct Replica {
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 impl World {
-    pub(crate) async fn new(seed: u64) -> Self {
-        let server = TestServer::start().await;
+    pub(crate) async fn new(seed: u64, clocks: Clocks) -> Self {
+        // Whoever draws without a seed of its own draws from this one: everything is on this thread.
+        fastrand::seed(seed);
+        let server = TestServer::start_seeded(seed).await;
         server.put(&definition("x.io", "v1", "App", "apps")).await;
         let mut world = Self {
             server,
+            trace: Trace::new(),
             random: Rng::with_seed(seed),
             replicas: Vec::new(),
             outside: Outside::default(),
+            witness: Witness::default(),
+            clocks,
         };
         for n in 0..2 {
             world.start_replica(n);
@@ -54,18 +70,34 @@ impl World {
     fn start_replica(&mut self, n: usize) {
         let name = format!("replica-{n}-{}", self.random.u32(..));
         let faults = Faults::seeded(self.random.u64(..));
-        let client = self.server.client_behind(&faults);
+        let witnessed = self.witness.of(self.server.direct().kube(), &name);
+        let behind = kube::Client::new(FaultLayer::new(&faults).layer(witnessed), "default");
+        let client = self.trace.of(&Client::new(behind, "in process"), &name);
+        let gain_per_mille = match self.clocks {
+            Clocks::Wrong => self.random.i32(-160..=180),
+            Clocks::Gaining(gains) => gains[n],
+        };
+        let skew = ClockSkew {
+            ahead: Duration::from_secs(self.random.u64(0..1000)),
+            gain_per_mille,
+        };
         let config = ManagerConfig {
-            leader: Some(LeaderConfig::new("default", "apps", &name)),
+            leader: Some(LeaderConfig {
+                skew,
+                ..LeaderConfig::new("default", "apps", &name)
+            }),
             ..ManagerConfig::new("x.io/apps")
         };
         let mut manager = Manager::new(&client, config).unwrap();
         manager.add(controller(&self.outside, self.random.fork()));
+        let fence = manager.fence().clone();
+        self.witness.knows(&name, &fence);
         let shutdown = CancellationToken::new();
         let running = tokio::spawn(manager.run(shutdown.clone()));
         let replica = Replica {
             name,
             faults,
+            fence,
             shutdown,
             running,
         };
@@ -81,7 +113,9 @@ impl World {
         for _ in 0..n_happenings {
             let pause = Duration::from_millis(self.random.u64(0..3000));
             tokio::time::sleep(pause).await;
-            match self.random.u8(0..12) {
+            let happening = self.random.u8(0..12);
+            self.trace.note(format_args!("happening {happening}"));
+            match happening {
                 0..=4 => self.change_app().await,
                 5 => self.meddle().await,
                 6 => self.kill_replica().await,
@@ -90,6 +124,20 @@ impl World {
                 _ => self.disturb(),
             }
         }
+    }
+
+    /// Keeps the first replica from renewing its lease while it works on, for longer than its clock says.
+    ///
+    /// Returns what was seen that must not happen.
+    pub(crate) async fn live_without_renewals(&mut self) -> Vec<String> {
+        self.replicas[0].fence.opened().await;
+        let refused = Rule::write().resource("leases").then(Fault::unavailable(1));
+        self.replicas[0].faults.add(refused);
+        for _ in 0..60 {
+            self.change_app().await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        self.witness.wrongs()
     }
 
     async fn change_app(&mut self) {
@@ -119,7 +167,12 @@ impl World {
         let name = map["metadata"]["name"].as_str().unwrap();
         let drift = json!({"data": {"n": "changed"}});
         let _ = match self.random.bool() {
-            true => self.maps().delete(name, &DeleteParams::default()).await,
+            true => {
+                if name.starts_with("made-") {
+                    self.witness.deletes(map);
+                }
+                self.maps().delete(name, &DeleteParams::default()).await
+            }
             false => {
                 self.maps()
                     .patch(name, Patch::Merge(&drift), &WriteParams::default())
@@ -191,6 +244,7 @@ impl World {
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
         eventually(async || self.difference().await.map_or(Ok(()), Err)).await;
+        assert_eq!(self.witness.wrongs(), [""; 0]);
     }
 
     /// What is not as it ought to be.
@@ -239,8 +293,9 @@ impl World {
         (rented != apps.len()).then(|| format!("{rented} rented for {} apps", apps.len()))
     }
 
-    pub(crate) async fn stop(self) {
-        for replica in self.replicas {
+    /// Stops everything, and returns what happened and what is there in the end.
+    pub(crate) async fn stop(mut self) -> Vec<String> {
+        for replica in std::mem::take(&mut self.replicas) {
             replica.shutdown.cancel();
             replica
                 .running
@@ -248,6 +303,15 @@ impl World {
                 .unwrap_or_else(|_| panic!("{} failed", replica.name))
                 .unwrap();
         }
+        assert_eq!(self.witness.wrongs(), [""; 0]);
+        for object in list(&self.apps()).await.iter().chain(&list(&self.maps()).await) {
+            let metadata = &object["metadata"];
+            self.trace.note(format_args!(
+                "left {} {} {}",
+                metadata["name"], metadata["uid"], metadata["resourceVersion"]
+            ));
+        }
+        self.trace.lines()
     }
 
     fn apps(&self) -> Api {
@@ -275,61 +339,4 @@ async fn list(api: &Api) -> Vec<Value> {
     }
     all.retain(|object| object["metadata"]["name"] != "kube-root-ca.crt");
     all
-}
-
-/// Makes two maps of each app, one by a name of its own and one by a name that the server chooses, rents something
-/// outside, and writes a status. Panics and fails at random.
-fn controller(outside: &Outside, random: Rng) -> Controller {
-    let (rents, returns) = (outside.clone(), outside.clone());
-    let random = Arc::new(Mutex::new(random));
-    Controller::for_("apps.x.io")
-        .owns("configmaps")
-        .finalizer("x.io/rent", move |app: Object, _: Context| {
-            returns.lock().unwrap().remove(app.uid());
-            async { Ok(Action::Done) }
-        })
-        .reconcile(move |app: Object, context: Context| {
-            let (outside, luck) = (rents.clone(), random.lock().unwrap().u8(0..40));
-            async move { reconcile(&app, &context, &outside, luck).await }
-        })
-}
-
-async fn reconcile(app: &Object, context: &Context, outside: &Outside, luck: u8) -> Result<Action, Failure> {
-    let n = app.get(&["spec", "n"]).and_then(|n| n.as_i64()).unwrap();
-    outside.lock().unwrap().insert(app.uid().to_owned(), n);
-    let data = json!({"n": n.to_string()});
-    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
-    context.apply_owned(&map(app.name())).await?;
-    match luck {
-        0 => panic!("bad luck"),
-        1 => return Err(Failure::new("bad luck")),
-        2 => std::future::pending().await,
-        _ => {}
-    }
-    let owned = context.owned("configmaps").await?;
-    match owned.iter().find(|map| map.name().starts_with("made-")) {
-        Some(made) => context.apply_owned(&map(made.name())).await.map(|_| ())?,
-        None => make(app, context, &data).await?,
-    }
-    context
-        .status(|status| {
-            status.set("n", n);
-        })
-        .await?;
-    Ok(Action::Done)
-}
-
-/// Makes a map whose name the server chooses: only a cache that shows the last write keeps this from happening twice.
-///
-/// A create whose answer is lost is the one thing that cannot be told from one that did not happen; so no such answer
-/// is lost here. Who has to live with that chooses the names.
-async fn make(app: &Object, context: &Context, data: &Value) -> Result<(), Failure> {
-    let maps = context
-        .resource(&GroupVersionKind::new("", "v1", "ConfigMap"))
-        .await?;
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-        "metadata": {"generateName": "made-", "ownerReferences": [controller_reference(app)]}});
-    let maps = Api::namespaced(context.client(), &maps, app.namespace());
-    maps.create(&map, &WriteParams::default()).await?;
-    Ok(())
 }

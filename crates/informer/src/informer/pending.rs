@@ -51,6 +51,8 @@ struct Waiting {
     /// What there is now.
     now: Option<Body>,
     origin: Origin,
+    /// It was there when the subscriber came, whatever happened to it since.
+    is_initial: bool,
     since: Instant,
     next: Option<u32>,
     prev: Option<u32>,
@@ -166,6 +168,7 @@ impl Pending {
             gone: None,
             now: Some(body),
             origin: Origin::Initial,
+            is_initial: true,
             since,
             next: None,
             prev: None,
@@ -201,7 +204,8 @@ impl Pending {
         let Some(entry) = &mut self.entries[place as usize] else {
             return;
         };
-        if entry.origin == Origin::Resync {
+        // What happened counts for more than that it was there, and that for more than being told again.
+        if origin == Origin::Live || entry.origin == Origin::Resync {
             entry.origin = origin;
         }
         entry.now.clone_from(&delta.new);
@@ -250,7 +254,7 @@ impl Pending {
     fn append(&mut self, mut entry: Waiting) -> u32 {
         entry.prev = self.last;
         let hash = entry.hash;
-        self.n_initial += usize::from(entry.origin == Origin::Initial);
+        self.n_initial += usize::from(entry.is_initial);
         let place = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             u32::try_from(self.entries.len() - 1).expect("there are fewer objects than places")
@@ -286,7 +290,7 @@ impl Pending {
             found.remove();
         }
         self.free.push(place);
-        self.n_initial -= usize::from(entry.origin == Origin::Initial);
+        self.n_initial -= usize::from(entry.is_initial);
         if self.places.is_empty() && self.entries.len() > KEPT {
             *self = Self::new(self.hasher.clone());
         }
@@ -325,6 +329,7 @@ impl Waiting {
             gone,
             now: delta.new.clone(),
             origin,
+            is_initial: origin == Origin::Initial,
             since,
             next: None,
             prev: None,

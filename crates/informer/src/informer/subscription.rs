@@ -26,9 +26,9 @@ pub struct Notification {
 /// How a [`Notification`] came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The object was there when the subscriber came, or when the informer first listed.
+    /// The object was there when the subscriber came, or when the informer first listed, and nothing happened since.
     Initial,
-    /// Something happened.
+    /// Something happened, perhaps to an object that the subscriber was not told of yet.
     Live,
     /// Nothing happened; it is told again, as [`InformerConfig::resync`](crate::InformerConfig::resync) asks.
     Resync,

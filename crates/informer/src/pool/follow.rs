@@ -125,6 +125,7 @@ impl Follower {
             }
         };
         tokio::select! {
+            biased;
             never = self.informer.follow(sources, on_trouble) => match never {},
             ended = self.until_other(found, &suspicion, &n_not_found) => ended,
         }
@@ -134,6 +135,7 @@ impl Follower {
     async fn until_other(&self, found: &[Collection], suspicion: &Notify, n_not_found: &AtomicU32) -> Ended {
         loop {
             tokio::select! {
+                biased;
                 () = self.nudge.notified() => {}
                 () = suspicion.notified() => {}
             }

@@ -221,7 +221,7 @@ async fn p32_transform_runs_once_per_object_before_store_and_subscribers() {
         assert_eq!(next(&mut changes).await, "a created 10 initial");
         server.put("a", 2);
         assert_eq!(next(&mut changes).await, "a updated 10 20");
-        assert_eq!(next(&mut other).await, "a created 20 initial");
+        assert_eq!(next(&mut other).await, "a created 20");
         server.delete("a");
         assert_eq!(next(&mut changes).await, "a deleted 2", "not on what is gone");
         assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), 2);

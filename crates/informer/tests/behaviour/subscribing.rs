@@ -29,6 +29,27 @@ async fn p29_late_subscriber_gets_what_is_there_and_syncs_on_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn p29_change_of_what_still_waits_from_the_beginning_is_told_as_a_change() {
+    let server = Server::new();
+    server.put("a", 1);
+    beside(&server, InformerConfig::default(), async |informer| {
+        informer.synced().await.unwrap();
+        let mut late = informer.subscribe();
+        let version = server.put("a", 2);
+        informer.seen(&version.into()).await.unwrap();
+        assert!(!late.has_synced(), "it still waits, and was there at first");
+        let told = late.next().await.unwrap();
+        assert_eq!(
+            (told.origin, describe(&told.change)),
+            (Origin::Live, "a created 2".to_owned())
+        );
+        assert_eq!(late.try_next(), None);
+        assert!(late.has_synced());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn p33_slow_subscriber_gets_one_change_per_object_and_loses_no_deletion() {
     let server = Server::new();
     for name in ["changed", "deleted", "recreated"] {

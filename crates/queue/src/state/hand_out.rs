@@ -119,7 +119,9 @@ impl<K: Clone + Eq> State<K> {
             _ => return,
         };
         if let Some(times) = &mut self.stats.times {
-            times.handed_out(self.ready.tenant_name(entry.place().tenant), at.since(since));
+            let waited = at.since(since);
+            times.queued.record(waited);
+            self.ready.count_wait(entry.place().tenant, waited);
         }
     }
 

@@ -336,9 +336,15 @@ impl<K: Clone + Eq> State<K> {
         };
         let run_times = || self.running.items(&self.entries).map(age);
         let waits = self.ready.firsts().map(age);
+        let mut stats = self.stats.clone();
+        if let Some(times) = &mut stats.times {
+            for (tenant, waits) in self.ready.waits().filter(|(_, waits)| waits.count > 0) {
+                times.add(tenant, waits);
+            }
+        }
         Snapshot {
             name: self.config.name.clone(),
-            stats: self.stats.clone(),
+            stats,
             depth: Priority::ALL.map(|level| self.ready.len(level)),
             delayed: self.timers.len(),
             running: self.n_running,
@@ -376,7 +382,12 @@ impl<K: Clone + Eq> State<K> {
         if let Ok(slot) = self.index.find_entry(entry.hash, |slot| *slot == id) {
             slot.remove();
         }
-        self.ready.leave(entry.place().tenant);
+        let gone = self.ready.leave(entry.place().tenant);
+        if let (Some((tenant, waits)), Some(times)) = (gone, &mut self.stats.times)
+            && waits.count > 0
+        {
+            times.add(&tenant, waits);
+        }
         self.n_failing -= usize::from(entry.failures.is_some());
         entry
     }

@@ -6,10 +6,12 @@
 //! both moving at any speed.
 
 use std::hash::BuildHasher;
+use std::time::Duration;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
+use super::stats::Waits;
 use crate::config::Priority;
 use crate::list::{Arena, Links, List, Ring};
 
@@ -44,6 +46,8 @@ struct Tenant {
     n_entries: usize,
     lines: [List; LEVELS],
     rings: [Links; LEVELS],
+    /// How long its keys waited, where that is kept.
+    waits: Waits,
 }
 
 /// The tenants of one ring.
@@ -106,6 +110,7 @@ impl Ready {
             n_entries: 1,
             lines: Default::default(),
             rings: Default::default(),
+            waits: Waits::default(),
         });
         let id = u32::try_from(id).expect("fewer tenants than 2^32");
         self.names
@@ -113,22 +118,30 @@ impl Ready {
         id
     }
 
-    /// One entry of the tenant is gone.
-    pub(crate) fn leave(&mut self, tenant: u32) {
+    /// One entry of the tenant is gone. With the last one goes the tenant: its name, and how long its keys waited.
+    pub(crate) fn leave(&mut self, tenant: u32) -> Option<(Box<str>, Waits)> {
         let entry = &mut self.tenants[tenant as usize];
         entry.n_entries -= 1;
         if entry.n_entries > 0 {
-            return;
+            return None;
         }
-        let hash = entry.hash;
-        self.tenants.remove(tenant as usize);
-        if let Ok(name) = self.names.find_entry(hash, |id| *id == tenant) {
+        let gone = self.tenants.remove(tenant as usize);
+        if let Ok(name) = self.names.find_entry(gone.hash, |id| *id == tenant) {
             name.remove();
         }
+        Some((gone.name, gone.waits))
     }
 
-    pub(crate) fn tenant_name(&self, tenant: u32) -> &str {
-        &self.tenants[tenant as usize].name
+    /// Counts how long a key waited, with its tenant: to search a map by name for each key would take longer.
+    pub(crate) fn count_wait(&mut self, tenant: u32, waited: Duration) {
+        self.tenants[tenant as usize].waits.record(waited);
+    }
+
+    /// How long the keys of the tenants that are here waited since they came.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (&str, Waits)> {
+        self.tenants
+            .iter()
+            .map(|(_, tenant)| (&*tenant.name, tenant.waits))
     }
 
     pub(crate) fn n_tenants(&self) -> usize {

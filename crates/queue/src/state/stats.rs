@@ -13,6 +13,17 @@ pub(crate) const BOUNDS: [f64; 12] = [
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0,
 ];
 
+/// The same in nanoseconds.
+const BOUNDS_IN_NANOS: [u64; BOUNDS.len()] = {
+    let mut bounds = [10; BOUNDS.len()];
+    let mut at = 1;
+    while at < bounds.len() {
+        bounds[at] = bounds[at - 1] * 10;
+        at += 1;
+    }
+    bounds
+};
+
 /// How often things happened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stats {
@@ -38,16 +49,16 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    pub(crate) fn handed_out(&mut self, tenant: &str, waited: Duration) {
-        self.queued.record(waited);
+    /// Counts how long keys of a tenant waited.
+    pub(crate) fn add(&mut self, tenant: &str, waits: Waits) {
         let has_room = self.by_tenant.len() < MAX_TENANTS;
-        let waits = match self.by_tenant.get_mut(tenant) {
-            Some(waits) => waits,
+        let sum = match self.by_tenant.get_mut(tenant) {
+            Some(sum) => sum,
             None if has_room => self.by_tenant.entry(tenant.into()).or_default(),
             None => &mut self.other_tenants,
         };
-        waits.count += 1;
-        waits.sum += waited;
+        sum.count += waits.count;
+        sum.sum += waits.sum;
     }
 }
 
@@ -58,17 +69,29 @@ pub(crate) struct Waits {
     pub(crate) sum: Duration,
 }
 
+impl Waits {
+    pub(crate) fn record(&mut self, waited: Duration) {
+        self.count += 1;
+        self.sum += waited;
+    }
+}
+
 /// Counts per bucket; the last is for what exceeds every bound.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
     pub(crate) counts: [u64; BOUNDS.len() + 1],
-    pub(crate) sum: f64,
+    pub(crate) sum: Duration,
 }
 
 impl Histogram {
+    /// Compares with every bound: a search would be guessed wrongly by the processor more often than not.
     pub(crate) fn record(&mut self, value: Duration) {
-        let value = value.as_secs_f64();
-        self.counts[BOUNDS.partition_point(|bound| *bound < value)] += 1;
+        let nanos = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
+        let n_below: usize = BOUNDS_IN_NANOS
+            .iter()
+            .map(|bound| usize::from(*bound < nanos))
+            .sum();
+        self.counts[n_below] += 1;
         self.sum += value;
     }
 }
@@ -86,4 +109,22 @@ pub(crate) struct Snapshot {
     pub(crate) oldest: Duration,
     pub(crate) unfinished: Duration,
     pub(crate) longest_running: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_counts_below_the_first_bound_that_it_does_not_exceed() {
+        let mut histogram = Histogram::default();
+        let times = [0, 10, 11, 1_000, 1_001, 999_999_999, 1_000_000_000, u64::MAX];
+        for nanos in times {
+            histogram.record(Duration::from_nanos(nanos));
+        }
+        assert_eq!(histogram.counts, [2, 1, 1, 1, 0, 0, 0, 0, 2, 0, 0, 0, 1]);
+        for (nanos, seconds) in BOUNDS_IN_NANOS.iter().zip(BOUNDS) {
+            assert_eq!(Duration::from_nanos(*nanos), Duration::from_secs_f64(seconds));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The state machine alone: single behaviours, and random histories against a model.
 
+mod backoff;
 mod behaviour;
 mod debounce;
 mod histories;

@@ -6,6 +6,17 @@ use super::{Bench, config};
 use crate::config::{Backoff, Config, Debounce, Priority, RateLimit};
 use crate::work::Outcome;
 
+/// Failures are tried again after so many seconds.
+fn retried_after(seconds: u64) -> Config<u32> {
+    Config {
+        backoff: Backoff {
+            first: Duration::from_secs(seconds),
+            ..Backoff::default()
+        },
+        ..config()
+    }
+}
+
 fn bench() -> Bench {
     Bench::new(config())
 }
@@ -44,11 +55,7 @@ fn the_earliest_delay_wins_and_an_immediate_add_absorbs_it() {
 fn a_change_of_a_failing_key_runs_soon_without_burning_an_attempt() {
     let mut bench = Bench::new(Config {
         max_attempts: Some(3),
-        backoff: Backoff {
-            first: Duration::from_secs(100),
-            ..Backoff::default()
-        },
-        ..config()
+        ..retried_after(100)
     });
     bench.add(1);
     bench.fail();
@@ -72,13 +79,7 @@ fn a_change_of_a_failing_key_runs_soon_without_burning_an_attempt() {
 /// It had no retry any more: the run was taken for one whose retry is scheduled, and that was forgotten.
 #[test]
 fn a_key_forgotten_during_a_changes_run_that_fails_is_tried_again() {
-    let mut bench = Bench::new(Config {
-        backoff: Backoff {
-            first: Duration::from_secs(100),
-            ..Backoff::default()
-        },
-        ..config()
-    });
+    let mut bench = Bench::new(retried_after(100));
     bench.add(1);
     bench.fail();
     bench.add(1);

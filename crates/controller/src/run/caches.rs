@@ -1,0 +1,97 @@
+//! The caches that a controller reads: those of what it listens to, and those that its reconciles asked for.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use skopos_informer::{Informer, Wanted};
+use skopos_object::{Collections as _, Content, GroupResource};
+
+use super::Shared;
+use crate::Error;
+
+/// All of them, which go on as long as this. Bounded by what the code names.
+#[derive(Debug, Default)]
+pub(super) struct Caches {
+    all: Mutex<Vec<Cache>>,
+}
+
+#[derive(Debug)]
+struct Cache {
+    wanted: Wanted,
+    informer: Informer,
+    /// What serves it, once that is known.
+    collection: Option<GroupResource>,
+}
+
+impl Caches {
+    pub(super) fn keep(&self, wanted: &Wanted, informer: &Informer) {
+        let mut all = self.lock();
+        if all.iter().all(|cache| cache.informer.name() != informer.name()) {
+            all.push(Cache {
+                wanted: wanted.clone(),
+                informer: informer.clone(),
+                collection: None,
+            });
+        }
+    }
+
+    pub(super) fn set_collection(&self, informer: &Informer, collection: &GroupResource) {
+        for cache in self.lock().iter_mut() {
+            if cache.informer.name() == informer.name() {
+                cache.collection = Some(collection.clone());
+            }
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<(Wanted, Informer)> {
+        let pair = |cache: &Cache| (cache.wanted.clone(), cache.informer.clone());
+        self.lock().iter().map(pair).collect()
+    }
+
+    /// Those of a collection, those with whole objects first.
+    pub(super) fn of(&self, collection: &GroupResource) -> Vec<Informer> {
+        let all = self.lock();
+        let mut found: Vec<&Cache> = all
+            .iter()
+            .filter(|cache| cache.collection.as_ref() == Some(collection))
+            .collect();
+        found.sort_by_key(|cache| cache.wanted.name.content == Content::Metadata);
+        found.into_iter().map(|cache| cache.informer.clone()).collect()
+    }
+
+    fn has_collection(&self, informer: &Informer) -> bool {
+        let all = self.lock();
+        let mut of_name = all
+            .iter()
+            .filter(|cache| cache.informer.name() == informer.name());
+        of_name.any(|cache| cache.collection.is_some())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Cache>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// The informer of a kind, once it is complete. It goes on from now on, and is waited for like those of what the
+    /// controller listens to.
+    pub(crate) async fn cache(&self, wanted: Wanted) -> Result<Informer, Error> {
+        let informer = self.environment.informers.informer(wanted.clone());
+        self.caches.keep(&wanted, &informer);
+        informer.synced().await?;
+        if !self.caches.has_collection(&informer) {
+            let found = self.environment.discovery.open(&wanted.name).await;
+            let found = found.map_err(|source| Error::Kind {
+                kind: wanted.name.to_string(),
+                source,
+            })?;
+            let collection = GroupResource::new(found.kind.group.as_str(), found.plural.as_str());
+            self.caches.set_collection(&informer, &collection);
+        }
+        Ok(informer)
+    }
+
+    /// The caches of a collection, those with whole objects first.
+    pub(crate) fn caches_of(&self, collection: &GroupResource) -> Vec<Informer> {
+        self.caches.of(collection)
+    }
+}
