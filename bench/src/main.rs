@@ -62,7 +62,7 @@ enum Which {
     /// Measure one part of the journal in a process of its own.
     #[command(hide = true)]
     JournalPart(journal::part::Args),
-    /// Measure the work queue, and client-go's beside it.
+    /// Measure the work queue, and those of client-go and controller-runtime beside it.
     Queue(queue::Args),
     /// Measure the watch engine, and its peers beside it.
     Watch(watch::Args),

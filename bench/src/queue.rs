@@ -1,4 +1,4 @@
-//! The work queue beside client-go's: one producer, workers that do nothing.
+//! The work queue beside client-go's and controller-runtime's: one producer, workers that do nothing.
 
 mod ours;
 
@@ -80,11 +80,12 @@ impl Figures {
     }
 }
 
-const SUBJECTS: [(&str, Subject); 4] = [
+const SUBJECTS: [(&str, Subject); 5] = [
     ("Skopos, priorities and namespaces", Subject::Ours),
     ("Skopos, metrics kept too", Subject::OursObserved),
     ("client-go, string keys", Subject::Go("string")),
     ("client-go, NamespacedName keys", Subject::Go("namespaced")),
+    ("controller-runtime, priorities", Subject::Go("priority")),
 ];
 
 /// The subject that ratios refer to.
@@ -117,18 +118,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn flood(args: &Args) -> anyhow::Result<()> {
     println!(
-        "| queue | distinct keys | s until all is done | CPU s | keys processed /s | s ÷ client-go's | keys /s ÷ client-go's, goal ≥ 2 × |"
+        "| queue | distinct keys | s until all is done | CPU s | adds dealt with /s | ÷ client-go's | keys processed /s | ÷ client-go's |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     for n_keys in [1_000, 50_000] {
         let load = args.load(args.adds, n_keys, Pattern::Flood);
         for Row { title, figures, base } in measure(args, &load)? {
             println!(
-                "| {title} | {n_keys} | {:.3} | {:.2} | {:.2} M | {} | {} |",
+                "| {title} | {n_keys} | {:.3} | {:.2} | {:.2} M | {} | {:.2} M | {} |",
                 figures.seconds,
                 figures.cpu,
+                args.adds as f64 / figures.seconds / 1e6,
+                ratio(1.0 / figures.seconds, base.map(|base| 1.0 / base.seconds)),
                 figures.keys_per_s() / 1e6,
-                ratio(figures.seconds, base.map(|base| base.seconds)),
                 ratio(figures.keys_per_s(), base.map(|base| base.keys_per_s())),
             );
         }

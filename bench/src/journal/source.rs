@@ -94,7 +94,7 @@ impl Objects {
             // So that a change changes something besides the version.
             text[self.replicas] = b'0' + (change / self.n % 10) as u8;
         }
-        Object::parse_owned(&text, ManagedFields::Drop).expect("the template makes objects")
+        Object::parse_owned(&text, ManagedFields::Keep).expect("the template makes objects")
     }
 }
 
@@ -131,6 +131,8 @@ impl Collections for Source {
         Box::pin(std::future::ready(Ok(Collection {
             kind: GroupVersionKind::new(GROUP, "v1", KIND),
             plural: PLURAL.into(),
+            singular: String::new(),
+            short_names: Vec::new(),
             namespaced: true,
             source: Arc::new(self.clone()),
         })))

@@ -7,6 +7,7 @@
 mod definition;
 mod load;
 mod matching;
+mod mistake;
 mod record;
 mod rule;
 mod rule_test;
@@ -19,6 +20,7 @@ pub use crate::{
     definition::definitions,
     load::{LoadError, Loaded, Resource, Trouble, load},
     matching::{Event, Operator, Requirement, Scope, Selector, Watch},
+    mistake::Mistake,
     record::{Keep, Record, RecordSpec, RecordStatus},
     rule::{Action, Existing, Fields, Limits, OnExceed, Payload, Rule, RuleSpec, RuleStatus},
     rule_test::{Case, Expect, RuleTest, RuleTestSpec},

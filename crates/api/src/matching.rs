@@ -12,14 +12,14 @@ pub struct Scope {
     /// The API group; empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The version; changes are kept in the one that the server prefers, and any other is refused.
+    /// The version; changes are captured in the one that the server prefers, and any other is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The kind; its plural, singular or short name will do too.
     #[schemars(length(min = 1))]
     pub kind: String,
-    /// Only in these namespaces. A record in a namespace sees only its own, except from the namespace `skopos-system`
-    /// or from a file.
+    /// Only in these namespaces. A record in a namespace sees only its own and may name no other, except in the
+    /// namespace `skopos-system` and from a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
     /// Only objects with these labels, as in `matchLabels` and `matchExpressions`.
@@ -34,7 +34,7 @@ pub struct Watch {
     /// The API group; empty for the core group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The version; the one that the server prefers unless given.
+    /// The version; changes are captured in the one that the server prefers, and any other is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The kind; its plural, singular or short name will do too.
@@ -43,8 +43,8 @@ pub struct Watch {
     /// Only these changes; all unless given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
-    /// Only in these namespaces. A rule in a namespace sees only its own, except from the namespace `skopos-system`
-    /// or from a file.
+    /// Only in these namespaces. A rule in a namespace sees only its own and may name no other, except in the namespace
+    /// `skopos-system` and from a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
     /// Only objects with these labels, as in `matchLabels` and `matchExpressions`.

@@ -53,6 +53,7 @@ pub struct Keep {
     pub age: Option<Span>,
     /// So many changes per kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub changes: Option<u64>,
     /// So many bytes of changes per kind, as they stand on disk, such as `5Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

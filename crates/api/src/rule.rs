@@ -78,7 +78,7 @@ pub enum Existing {
 }
 
 /// Which fields must have changed for an update to count. Fields that the server keeps for itself (resourceVersion,
-/// generation, managedFields) never count.
+/// generation, managedFields) count only if `include` names them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fields {

@@ -55,6 +55,9 @@ pub struct Case {
     /// What happened, if it does not follow from `before` and `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Event>,
+    /// Who wrote: what rules see as `change.by`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<String>,
     /// When, as RFC 3339; 2026-01-01T00:00:00Z unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,

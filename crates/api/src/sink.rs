@@ -1,6 +1,6 @@
 //! Where deliveries go.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -95,6 +95,20 @@ impl SinkSpec {
         let named = DESTINATIONS.into_iter().zip(given);
         named.filter(|(_, given)| *given).map(|(name, _)| name).collect()
     }
+
+    /// How to deliver. For commands `concurrencyPolicy` decides what keeps its order: those of one object wait for each
+    /// other, or do not.
+    pub fn delivery_in_force(&self) -> Delivery {
+        let order_by = match self.exec.as_ref().map(|exec| exec.concurrency_policy) {
+            None => self.delivery.order_by,
+            Some(ConcurrencyPolicy::Forbid) => OrderBy::Object,
+            Some(ConcurrencyPolicy::Allow) => OrderBy::None,
+        };
+        Delivery {
+            order_by,
+            ..self.delivery.clone()
+        }
+    }
 }
 
 /// How to deliver. The defaults: at least once, in order per object, for ever.
@@ -104,11 +118,12 @@ pub struct Delivery {
     /// After so many failed attempts a delivery becomes a dead letter; never unless given. What the destination refuses for
     /// good (a 400, say) becomes one at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub max_attempts: Option<u32>,
     /// How long to wait between attempts.
     #[serde(default)]
     pub backoff: Backoff,
-    /// What keeps its order.
+    /// What keeps its order. For commands `exec.concurrencyPolicy` says it instead.
     #[serde(default)]
     pub order_by: OrderBy,
     /// How many requests at once (default 8).
@@ -131,6 +146,13 @@ pub struct Delivery {
     pub max_bytes: Option<u64>,
 }
 
+impl Delivery {
+    /// The first wait between attempts unless given.
+    pub const BACKOFF_INITIAL: Span = Span(Duration::from_millis(500));
+    /// The longest wait between attempts unless given.
+    pub const BACKOFF_MAX: Span = Span(Duration::from_secs(180));
+}
+
 /// Waits between attempts, each about twice as long as the one before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -148,7 +170,7 @@ pub struct Backoff {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Batch {
     /// At most so many.
-    #[schemars(range(min = 1, max = 10000))]
+    #[schemars(range(min = 1, max = 500))]
     pub max_events: u32,
 }
 
@@ -333,7 +355,8 @@ pub struct Postgres {
     pub tls: Option<Tls>,
 }
 
-/// A file of JSON lines, one CloudEvent each, synced before a delivery counts as done. Only for sinks from files.
+/// A file of JSON lines, one CloudEvent each, synced before a delivery counts as done. Only for sinks from files, or
+/// with `--allow-file`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct File {
@@ -366,7 +389,8 @@ pub struct Exec {
     /// Its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<String>,
-    /// What happens when an event of the same object comes while the command runs.
+    /// What happens when an event of the same object comes while the command runs. How many run at once for different
+    /// objects is `delivery.concurrency`.
     #[serde(default)]
     pub concurrency_policy: ConcurrencyPolicy,
 }
@@ -374,10 +398,10 @@ pub struct Exec {
 /// What happens when an event of the same object comes while the command runs for the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConcurrencyPolicy {
-    /// It waits.
+    /// It waits, and so the events of an object keep their order.
     #[default]
     Forbid,
-    /// Both run.
+    /// Both run; nothing keeps its order.
     Allow,
 }
 

@@ -169,11 +169,15 @@ fn in_process(server: &ApiServer) -> Client {
 fn server_config(config: &Config, address: SocketAddr) -> skopos_apiserver::Config {
     let data_dir = config.data_dir.as_deref();
     let credentials = &config.credentials;
+    let mut store = skopos_store::Config {
+        dir: data_dir.map(|dir| dir.join("store")),
+        ..skopos_store::Config::default()
+    };
+    if let Some(events) = config.max_history_events {
+        store.history.max_events = events as usize;
+    }
     skopos_apiserver::Config {
-        store: skopos_store::Config {
-            dir: data_dir.map(|dir| dir.join("store")),
-            ..skopos_store::Config::default()
-        },
+        store,
         pki_dir: credentials
             .dir
             .clone()

@@ -19,6 +19,8 @@ pub struct Config {
     pub credentials: Credentials,
     /// Watch and react too, besides serving.
     pub reactions: Option<ReactionsConfig>,
+    /// Events of each kind that watches can go back to; `None` is the usual number.
+    pub max_history_events: Option<u32>,
 }
 
 /// Certificates and tokens given by files instead of made by Skopos.
@@ -44,6 +46,7 @@ impl Config {
             kubeconfig: None,
             credentials: Credentials::default(),
             reactions: None,
+            max_history_events: None,
         }
     }
 }

@@ -1,15 +1,22 @@
 //! Watching and reacting against some API server: our kinds installed, the engine run.
 
-use std::{ffi::OsString, io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde_json::Value;
 use skopos_client::{Api, Client, Patch, Resource, WriteParams};
-use skopos_control::{AdminServer, BindError, Engine, EngineConfig, EngineError, StopError};
+use skopos_control::{AdminServer, BindError, DoorError, Engine, EngineConfig, EngineError, StopError};
 use skopos_controller::{Elector, Health, HealthServer, LeaderConfig, LeaderConfigError};
 use skopos_journal::{Phase, Retention};
 use skopos_object::GroupVersionKind;
-use skopos_remote::JournalUrl;
+use skopos_remote::{BlocksError, JournalUrl, OpenError};
 use skopos_sink::Allowed;
+use skopos_trace::Traces;
 use tokio::{
     task::{JoinError, JoinHandle},
     time::Instant,
@@ -51,6 +58,8 @@ pub struct ReactionsConfig {
     pub endpoint: Option<SocketAddr>,
     /// Take turns with other replicas: only the one that holds this lease works.
     pub leader: Option<LeaderConfig>,
+    /// Who exports traces: shown among the metrics, and receivers are told which traces it exports (default: nobody).
+    pub traces: Option<Traces>,
 }
 
 impl ReactionsConfig {
@@ -74,6 +83,7 @@ impl ReactionsConfig {
             journal_max_bytes: None,
             endpoint: None,
             leader: None,
+            traces: None,
         }
     }
 }
@@ -170,11 +180,15 @@ impl Reactions {
                 max_bytes: config.journal_max_bytes,
                 ..Retention::default()
             },
+            sampling: config.traces.as_ref().map(Traces::sampling).unwrap_or_default(),
             ..EngineConfig::new(&config.data_dir)
         };
         let engine = open_patiently(client, engine, config.journal_wait, health).await?;
-        let admin = AdminServer::bind(engine.admin(), config.admin, &config.admin_dir).await?;
+        let admin = listen_patiently(&engine, config.admin, &config.admin_dir, health).await?;
         tell(health, &engine);
+        if let Some(traces) = &config.traces {
+            health.register(|registry| traces.register(registry));
+        }
         Ok(Self {
             engine,
             admin,
@@ -206,14 +220,16 @@ impl Reactions {
 
 /// Readiness by what is captured.
 const CAPTURE: &str = "capture";
+/// Readiness by whether anything can be sent.
+const DELIVERIES: &str = "deliveries";
 
 /// The pause after the first time that the server of the journal is away; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Opens an engine; again and again for a while if the server that keeps its journal is away. Whoever asks is told why
-/// it is not ready.
+/// Opens an engine; again and again for a while if the server that keeps its journal is away, and for as long as it
+/// takes if the disk is full. Whoever asks is told why it is not ready.
 async fn open_patiently(
     client: &Client,
     config: EngineConfig,
@@ -223,21 +239,61 @@ async fn open_patiently(
     let end = Instant::now() + patience;
     let mut pause = FIRST_PAUSE;
     loop {
-        let error = match Engine::open(client, config.clone()).await {
-            Err(EngineError::Server(error)) => error,
-            opened => return opened,
+        let why = match Engine::open(client, config.clone()).await {
+            Err(EngineError::Server(error @ OpenError::Server(BlocksError::Unavailable(_)))) => {
+                let left = end.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(error.into());
+                }
+                pause = pause.min(left);
+                format!("the journal is not opened on its server: {error}")
+            }
+            // Also if another replica opened it meanwhile: to open it again would take it away from that one.
+            opened => match opened.as_ref().err().and_then(EngineError::no_space) {
+                Some(what) => no_room(&config.data_dir, &what),
+                None => return opened,
+            },
         };
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(error.into());
-        }
-        pause = pause.min(left);
-        tracing::warn!(%error, ?pause, "the journal is not opened on its server; trying again after a pause");
-        let why = format!("the journal is not opened on its server: {error}");
-        health.add_readiness(CAPTURE, move || Err(why.clone()));
-        tokio::time::sleep(pause).await;
+        wait(health, why, pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Listens for questions; again and again while the disk is too full for the file that says where.
+async fn listen_patiently(
+    engine: &Engine,
+    address: SocketAddr,
+    dir: &Path,
+    health: &Health,
+) -> Result<AdminServer, BindError> {
+    loop {
+        match AdminServer::bind(engine.admin(), address, dir).await {
+            Err(BindError::Door(DoorError::Write { source, .. })) if is_full(&source) => {
+                wait(health, no_room(dir, &source.to_string()), FIRST_PAUSE).await;
+            }
+            bound => return bound,
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+fn no_room(dir: &Path, what: &str) -> String {
+    format!("there is no room in {}: {what}", dir.display())
+}
+
+/// Waits a while, and says why.
+async fn wait(health: &Health, why: String, pause: Duration) {
+    let answer = why.clone();
+    // Before the log: who reads there that it waits, and then asks, is told the same.
+    health.add_readiness(CAPTURE, move || Err(answer.clone()));
+    tracing::warn!(why, ?pause, "not started yet; trying again after a pause");
+    tokio::time::sleep(pause).await;
 }
 
 /// A server of health and metrics, if there is to be one.
@@ -261,6 +317,11 @@ fn tell(health: &Health, engine: &Engine) {
             remote.register(registry);
         }
         engine.register(registry);
+    });
+    let reactor = engine.reactor().clone();
+    health.add_readiness(DELIVERIES, move || match reactor.status().no_space {
+        Some(what) => Err(format!("there is no room to keep their state: {what}")),
+        None => Ok(()),
     });
     let capture = engine.capture().clone();
     health.add_readiness(CAPTURE, move || {

@@ -103,7 +103,18 @@ impl DataDir {
         if !path.is_dir() {
             return Err(no_journal(&self.data_dir));
         }
-        Journal::open(JournalConfig::new(path)).map_err(|error| {
+        let config = JournalConfig::new(path);
+        let opened = match Journal::open(config.clone()) {
+            Err(error) if error.is_read_only() => {
+                tracing::info!(
+                    error = chain(&error),
+                    "the journal cannot be written to, and is only read"
+                );
+                Journal::open_frozen(config)
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| {
             let failure = Failure::failed(chain(&error));
             match error {
                 OpenError::Locked { .. } => {
@@ -143,8 +154,8 @@ impl AdminClient {
         }
     }
 
-    /// The kind that a word means, as `plural.group`. What the journal does not know (a short name, say) the API
-    /// server may.
+    /// The kind that a word means, as `plural.group`. What the journal does not know (the short name of a kind that was
+    /// never captured, or captured before short names were written down) the API server may.
     pub(crate) async fn resource(&self, word: &str, connection: &Connection) -> Result<String, Failure> {
         let resolve = |word: &str| Resolve {
             resource: word.to_owned(),
@@ -180,7 +191,7 @@ fn built_in(word: &str) -> Option<GroupResource> {
 
 /// A kind that the journal does not know by this word, and nobody else can be asked.
 fn unknown_offline(refusal: Refusal) -> Failure {
-    let forms = "short names of custom resources are known only while their API server answers: write the plural or the kind";
+    let forms = "no API server answers, which may know other short names: write the plural or the kind";
     let hint = format!("{}; {forms}", refusal.hint);
     Failure::from(refusal).hint(hint)
 }

@@ -3,13 +3,17 @@
 use std::io::IsTerminal as _;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use tracing_subscriber::EnvFilter;
+use skopos_trace::{Exporter, Traces};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt, registry};
 
 use crate::command::{
     Apiserver, Apply, Backtest, Check, Completion, Crd, Delete, Demo, Dlq, Etcd, Explain, Get, History,
     Manifests, Rbac, Replay, Resume, Run, Top, Up, Version, Watch,
 };
 use crate::failure::{EXIT_CODES, Failure};
+use crate::otlp::Exporting;
 
 /// Watch custom resources and react to every change.
 #[derive(Debug, Parser)]
@@ -64,11 +68,59 @@ enum Command {
 
 impl Cli {
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        self.start_logging();
-        match self.command {
+        let exporter = match &self.command {
+            Command::Up(command) => command.otlp.exporter()?,
+            Command::Run(command) => command.otlp.exporter()?,
+            _ => None,
+        };
+        self.start_logging(exporter.as_ref());
+        let exporting = exporter.map(Exporting::start);
+        let result = self.command.run(exporting.as_ref().map(Exporting::traces)).await;
+        // Last, so that what a stop brings about is exported too.
+        if let Some(exporting) = exporting {
+            exporting.end().await;
+        }
+        result
+    }
+
+    /// Logs go to standard error; `SKOPOS_LOG` overrides the level with a filter such as `skopos=debug`. Traces go to an
+    /// exporter whatever is logged.
+    fn start_logging(&self, exporter: Option<&Exporter>) {
+        let serves = matches!(
+            self.command,
+            Command::Up(_) | Command::Run(_) | Command::Apiserver(_)
+        );
+        let level = match (self.verbose, serves) {
+            // The commands say themselves what the client below them logs as errors.
+            (0, false) => "error,kube_client=off",
+            (0, true) => "warn",
+            (1, _) => "info",
+            _ => "debug",
+        };
+        let filter = EnvFilter::try_from_env("SKOPOS_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let logs = fmt::layer().with_writer(std::io::stderr);
+        let logs = match self.log_format {
+            LogFormat::Text => logs.with_ansi(colour).boxed(),
+            LogFormat::Json => logs.json().boxed(),
+        };
+        match exporter {
+            Some(exporter) => registry()
+                .with(logs.with_filter(filter))
+                .with(exporter.layer())
+                .init(),
+            // One filter for everything is quicker than one of a layer.
+            None => registry().with(logs).with(filter).init(),
+        }
+    }
+}
+
+impl Command {
+    async fn run(self, traces: Option<Traces>) -> Result<(), Failure> {
+        match self {
             Command::Demo(command) => command.run().await,
-            Command::Up(command) => command.run().await,
-            Command::Run(command) => command.run().await,
+            Command::Up(command) => command.run(traces).await,
+            Command::Run(command) => command.run(traces).await,
             Command::Apiserver(command) => command.run().await,
             Command::Apply(command) => command.run().await,
             Command::Get(command) => command.run().await,
@@ -88,30 +140,6 @@ impl Cli {
             Command::Completion(command) => command.run(),
             Command::Version(command) => command.run().await,
             Command::Etcd(command) => command.run().await,
-        }
-    }
-
-    /// Logs go to standard error; `SKOPOS_LOG` overrides the level with a filter such as `skopos=debug`.
-    fn start_logging(&self) {
-        let serves = matches!(
-            self.command,
-            Command::Up(_) | Command::Run(_) | Command::Apiserver(_)
-        );
-        let level = match (self.verbose, serves) {
-            // The commands say themselves what the client below them logs as errors.
-            (0, false) => "error,kube_client=off",
-            (0, true) => "warn",
-            (1, _) => "info",
-            _ => "debug",
-        };
-        let filter = EnvFilter::try_from_env("SKOPOS_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let logs = tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr);
-        match self.log_format {
-            LogFormat::Text => logs.with_ansi(colour).init(),
-            LogFormat::Json => logs.json().init(),
         }
     }
 }

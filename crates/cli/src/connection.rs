@@ -104,3 +104,23 @@ impl Scope {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn nothing_else_stands_under_the_heading_of_the_connection() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands() {
+            let args = command.get_arguments();
+            for arg in args.filter(|arg| arg.get_help_heading() == Some("Connection")) {
+                let (name, id) = (command.get_name(), arg.get_id().as_str());
+                assert!(["kubeconfig", "context"].contains(&id), "{name} --{id}");
+            }
+        }
+    }
+}

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) credentials: Credentials,
     /// Watch and react too.
     pub(crate) reactions: Option<ReactionsConfig>,
+    /// Events of each kind that watches can go back to, if not the usual number.
+    pub(crate) max_history_events: Option<u32>,
 }
 
 /// A control plane that is ready.
@@ -44,6 +46,7 @@ impl ControlPlane {
             kubeconfig: Some(settings.kubeconfig.clone()),
             credentials: settings.credentials,
             reactions: settings.reactions,
+            max_history_events: settings.max_history_events,
         };
         let app = App::start(config).await.map_err(|error| not_started(&error))?;
         Ok(Self {

@@ -28,7 +28,7 @@ Exit codes:
   1  a request, or one of several, failed
   2  wrong usage
   3  no API server found, or it cannot be reached
-  4  the control plane could not start";
+  4  `up`, `run` or `apiserver` could not start";
 
 /// A failed command.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Checks rules, sinks, records and resources without a server.
 
+mod fit;
 mod resources;
 mod rules;
 
@@ -73,6 +74,7 @@ pub(crate) async fn lint(files: &RuleFiles) -> Report {
     let compiled = rules::rules(files, &mut report);
     rules::sinks(files, &mut report).await;
     rules::records(files, &mut report);
+    fit::fit(files, &mut report);
     rules::tests(files, &compiled, &mut report);
     report
 }

@@ -19,6 +19,7 @@ mod merge;
 mod mirror;
 mod moment;
 mod names;
+mod otlp;
 mod output;
 mod rbac;
 mod rule_files;

@@ -330,6 +330,14 @@ impl Needs {
             self.add(skopos, place, group, plural, &[], READ);
             self.add(skopos, place, group, &format!("{plural}/status"), &[], &["patch"]);
         }
+        self.add(
+            skopos,
+            place,
+            "events.k8s.io",
+            "events",
+            &[],
+            &["create", "patch"],
+        );
     }
 
     /// What capture reads: everywhere, since all rules share it, or where somebody looks.

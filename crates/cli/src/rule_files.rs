@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use skopos_api::{Loaded, Resource, Trouble, load};
+use skopos_control::yaml_files;
 
 use crate::failure::Failure;
 use crate::manifest::{self, Manifest};
@@ -27,11 +28,12 @@ pub(crate) struct RuleFiles {
 }
 
 impl RuleFiles {
-    /// Reads all inputs. What cannot be read is among the problems; the others are there nevertheless.
-    pub(crate) fn read(inputs: &[PathBuf], recursive: bool) -> Self {
+    /// Reads all inputs, as `up -f` and `run -f` do: directories with what is below them. What cannot be read is among the
+    /// problems; the others are there nevertheless.
+    pub(crate) fn read(inputs: &[PathBuf]) -> Self {
         let mut all = Self::default();
         for input in inputs {
-            match manifest::files(input, recursive) {
+            match files(input) {
                 Ok(files) => files.iter().for_each(|file| all.add(file)),
                 Err(failure) => all.problems.push(failure.message),
             }
@@ -52,7 +54,7 @@ impl RuleFiles {
             match read {
                 Ok(loaded) => self.ours.push(loaded),
                 // Read once more below, as what it is.
-                Err(error) if matches!(error.trouble, Trouble::UnknownKind(..)) => {}
+                Err(error) if is_of_others(&error.trouble) => {}
                 Err(error) => self.problems.push(error.to_string()),
             }
         }
@@ -101,9 +103,34 @@ pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// The files that an input stands for, in order.
+fn files(input: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if input == Path::new("-") {
+        return Ok(vec![input.to_owned()]);
+    }
+    let found = yaml_files(input)
+        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", input.display())))?;
+    match found.is_empty() {
+        true => Err(Failure::failed(format!(
+            "no .yaml, .yml or .json file in {} or below",
+            input.display()
+        ))),
+        false => Ok(found),
+    }
+}
+
+/// Whether a document is of a kind that others define. One of our group that we do not know is a mistake.
+fn is_of_others(trouble: &Trouble) -> bool {
+    matches!(trouble, Trouble::UnknownKind(version, _) if !is_our_group(version))
+}
+
 fn is_ours(object: &Value) -> bool {
-    let ours = format!("{}/{}", skopos_api::GROUP, skopos_api::VERSION);
-    object["apiVersion"] == ours
+    object["apiVersion"].as_str().is_some_and(is_our_group)
+}
+
+fn is_our_group(api_version: &str) -> bool {
+    let group = api_version.split_once('/').map(|(group, _)| group);
+    group == Some(skopos_api::GROUP)
 }
 
 /// What an object of ours is called: kind, namespace, name.

@@ -13,13 +13,10 @@ use crate::rule_files::RuleFiles;
 /// Options of commands that are made for rules.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RuleSource {
-    /// File or directory of YAML or JSON with rules, sinks, records and definitions, or - for standard input; without it
-    /// those of the cluster are read
+    /// File or directory (with what is below) of YAML or JSON with rules, sinks, records and definitions, or - for
+    /// standard input; without it those of the cluster are read
     #[arg(short, long, value_name = "FILE", num_args = 1..)]
     filename: Vec<PathBuf>,
-    /// Look into subdirectories too
-    #[arg(short = 'R', long, requires = "filename")]
-    recursive: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -30,7 +27,7 @@ impl RuleSource {
     pub(crate) async fn read(&self, namespaces: &[String]) -> Result<RuleFiles, Failure> {
         let files = match self.filename.is_empty() {
             true => of_cluster(&self.connection.client().await?, namespaces).await?,
-            false => RuleFiles::read(&self.filename, self.recursive),
+            false => RuleFiles::read(&self.filename),
         };
         let mut failed = Failed::default();
         for problem in &files.problems {

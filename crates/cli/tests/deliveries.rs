@@ -184,6 +184,11 @@ fn a_range_is_replayed_and_a_change_explained() {
     run(dir.path(), &["explain", "nobody"]).fails(1, &["nobody", "ops/all"]);
     let table = run(dir.path(), &["history", "applications", "web"]).ok();
     assert_eq!(table.lines().count(), 4, "{table}");
+    let created = table.lines().nth(1).unwrap();
+    assert!(
+        created.contains("default/web   skopos"),
+        "who created it is known: {table}"
+    );
 }
 
 #[test]
@@ -205,7 +210,10 @@ fn a_rule_that_did_too_much_goes_on_when_it_is_resumed() {
     );
     assert_eq!(lines(dir.path()), 2);
     run(dir.path(), &["resume", "nobody"]).fails(1, &["there is no rule \"nobody\"", "skopos top --once"]);
-    assert_eq!(run(dir.path(), &["resume", "all"]).ok(), "all goes on\n");
+    assert_eq!(
+        run(dir.path(), &["resume", "all"]).ok(),
+        "ops/all goes on; it was suspended: more than 2 matches in a minute\n"
+    );
     let status = until(dir.path(), "all delivered", |status| {
         status["sinks"][1]["delivered"] == 4
     });

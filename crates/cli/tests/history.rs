@@ -41,20 +41,21 @@ fn shows_what_happened_in_a_table() {
         dir.path(),
         &["history", "applications"],
         "\
-WHEN                   CHANGE   OP        OBJECT        WHAT
-2026-01-01T00:00:10Z   1        created   default/web   
-2026-01-01T00:00:20Z   2        updated   default/web   spec.replicas: 1 -> 3
-2026-01-01T00:00:30Z   3        created   shop/db       
-2026-01-01T00:00:40Z   4        deleted   shop/db       
+WHEN                   CHANGE   OP        OBJECT        BY    WHAT
+2026-01-01T00:00:10Z   1        created   default/web   -     
+2026-01-01T00:00:20Z   2        updated   default/web   -     spec.replicas: 1 -> 3
+2026-01-01T00:00:30Z   3        created   shop/db       -     
+2026-01-01T00:00:40Z   4        deleted   shop/db       -     
 ",
     );
     let web = "\
-WHEN                   CHANGE   OP        OBJECT        WHAT
-2026-01-01T00:00:20Z   2        updated   default/web   spec.replicas: 1 -> 3
+WHEN                   CHANGE   OP        OBJECT        BY    WHAT
+2026-01-01T00:00:20Z   2        updated   default/web   -     spec.replicas: 1 -> 3
 ";
     for args in [
         &["history", "Application", "web", "--since", "2026-01-01T00:00:15Z"][..],
         &["history", "application/web", "-n", "default", "--last", "1"],
+        &["history", "app", "web", "--last", "1"],
         &[
             "history",
             "applications.myapps.example.com",
@@ -169,10 +170,10 @@ fn shows_holes_and_what_was_found_later() {
         dir.path(),
         &later,
         "\
-WHEN                   CHANGE   OP        OBJECT        WHAT
-2026-01-01T00:00:11Z   -        hole      -             until 2026-01-01T00:01:40Z changes may be missing (expired)
-2026-01-01T00:01:40Z   3        updated   default/web   spec.replicas: 1 -> 2 (found later: it happened after 2026-01-01T00:00:11Z)
-2026-01-01T00:01:40Z   4        deleted   default/db    (found later: it happened after 2026-01-01T00:00:11Z)
+WHEN                   CHANGE   OP        OBJECT        BY    WHAT
+2026-01-01T00:00:11Z   -        hole      -             -     until 2026-01-01T00:01:40Z changes may be missing (expired)
+2026-01-01T00:01:40Z   3        updated   default/web   -     spec.replicas: 1 -> 2 (found later: it happened after 2026-01-01T00:00:11Z)
+2026-01-01T00:01:40Z   4        deleted   default/db    -     (found later: it happened after 2026-01-01T00:00:11Z)
 ",
     );
     let doubtful = run(
@@ -204,10 +205,10 @@ fn bad_input_is_told_with_what_to_do() {
     story(dir.path());
     run(dir.path(), &["history"]).fails(2, &["TYPE"]);
     run(dir.path(), &["history", "gadgets"]).fails(1, &["gadgets", "applications.myapps.example.com"]);
-    run(dir.path(), &["history", "app"]).fails(
+    run(dir.path(), &["history", "gad"]).fails(
         1,
         &[
-            "no changes of \"app\"",
+            "no changes of \"gad\"",
             "applications.myapps.example.com",
             "write the plural or the kind",
         ],
@@ -216,9 +217,24 @@ fn bad_input_is_told_with_what_to_do() {
     run(dir.path(), &["history", "applications", "--since", "soon"]).fails(2, &["7d"]);
     run(dir.path(), &["history", "applications", "--at", "1h"]).fails(2, &["which?"]);
     run(dir.path(), &["history", "applications", "a", "b"]).fails(2, &["one name"]);
-    let nothing = run(dir.path(), &["history", "applications", "nobody"]);
-    assert_eq!((nothing.code, nothing.out.as_str()), (0, ""));
-    assert!(nothing.err.contains("No changes"), "{}", nothing.err);
+    let nobody = ["history", "applications", "nobody"];
+    run(dir.path(), &nobody).fails(
+        1,
+        &[
+            "nothing is known of applications.myapps.example.com nobody",
+            "skopos history",
+        ],
+    );
+    let quiet = run(
+        dir.path(),
+        &["history", "applications", "web", "--since", "2026-02-01"],
+    );
+    assert_eq!(
+        (quiet.code, quiet.out.as_str()),
+        (0, ""),
+        "it is known, and nothing happened"
+    );
+    assert!(quiet.err.contains("No changes"), "{}", quiet.err);
     std::fs::write(dir.path().join(".skopos/admin.json"), "{").unwrap();
     run(dir.path(), &["history", "applications"]).fails(1, &["admin.json"]);
     // A process that was killed leaves its file behind; nobody listens on port 1.

@@ -6,13 +6,14 @@
     reason = "not every test uses everything that is there to start servers"
 )]
 
+#[path = "support/endpoint.rs"]
+mod endpoint;
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
+use endpoint::{free_port, health};
 use serde_json::Value;
 use skopos_testkit::parts::{Nats, USER};
 use support::{Running, run, skopos};
@@ -45,24 +46,6 @@ fn running(dir: &Path, journal: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Asks how a process is.
-fn health(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 #[test]
 fn up_says_what_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
@@ -86,7 +69,8 @@ async fn run_waits_for_it() {
     let _server = api_server(dir.path());
     let mut nats = Nats::start(None).await;
     nats.stop().await;
-    let (journal, endpoint) = (journal_at(&nats.address()), free_address());
+    let (journal, port) = (journal_at(&nats.address()), free_port());
+    let endpoint = format!("127.0.0.1:{port}");
     // Long enough for any machine; the test waits for what happens, not for this.
     let args = ["--journal-wait=10m", "--endpoint", &endpoint];
     let mut replica = Running::start(&mut running(dir.path(), &journal, &args));
@@ -94,10 +78,10 @@ async fn run_waits_for_it() {
     assert!(line.contains("WARN") && line.contains(&nats.address()), "{line}");
     // The second line comes after the first was told to whoever asks.
     replica.errors.find("trying again");
-    let why = health(&endpoint, "/readyz?verbose");
+    let why = health(port, "/readyz?verbose");
     assert!(why.starts_with("HTTP/1.1 500"), "{why}");
     assert!(why.contains("the journal is not opened on its server"), "{why}");
-    assert!(health(&endpoint, "/healthz").starts_with("HTTP/1.1 200"));
+    assert!(health(port, "/healthz").starts_with("HTTP/1.1 200"));
     nats.start_again().await;
     replica.lines.find("skopos is watching");
     replica.signal("TERM");

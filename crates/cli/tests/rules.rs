@@ -133,6 +133,146 @@ fn check_finds_what_is_wrong() {
     assert_eq!(lone.code, 0);
 }
 
+#[test]
+fn check_warns_of_a_rule_that_matches_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let rule = "apiVersion: skopos.dev/v1alpha1\nkind: Rule\nmetadata: {name: all}\nspec: {watch: {kind: Pod}, do: [{sink: out}]}\n";
+    let sink =
+        "---\napiVersion: skopos.dev/v1alpha1\nkind: Sink\nmetadata: {name: out}\nspec: {stdout: {}}\n";
+    let check = |rule: &str| {
+        write(dir.path(), "all.yaml", &format!("{rule}{sink}"));
+        run(dir.path(), &["check", "-f", "all.yaml"]).ok()
+    };
+    let warned = check(rule);
+    assert!(
+        warned.contains("all.yaml:1: Rule default/all: matches every change of every Pod: narrow it by"),
+        "{warned}"
+    );
+    for narrow in [
+        "when: 'true', do",
+        "limits: {maxActionsPerMinute: 60}, do",
+        "fields: {include: [spec]}, do",
+    ] {
+        let quiet = check(&rule.replace("do", narrow));
+        assert!(quiet.contains("0 problems, 0 warnings"), "{quiet}");
+    }
+}
+
+#[test]
+fn check_finds_rules_and_sinks_that_can_never_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let object = |kind: &str, spec: &str| {
+        format!(
+            "---\n{{apiVersion: skopos.dev/v1alpha1, kind: {kind}, metadata: {{name: a}}, spec: {spec}}}\n"
+        )
+    };
+    let problem = |text: &str, expected: &str| {
+        write(dir.path(), "wrong.yaml", text);
+        run(dir.path(), &["check", "-f", "wrong.yaml", &definition()]).fails(1, &["wrong.yaml", expected]);
+    };
+    let app = "group: myapps.example.com, kind: Application";
+    let rule = |watch: &str, more: &str| {
+        let spec = format!("{{watch: {{{watch}, events: [created]}}, do: [{{sink: a}}]{more}}}");
+        object("Rule", &spec)
+    };
+    for (text, expected) in [
+        (rule("group: '*', kind: '*'", ""), "no kind is called"),
+        (
+            rule(&format!("{app}, version: v9"), ""),
+            "captured in version v1, not v9",
+        ),
+        (
+            rule("kind: Pod, version: v9", ""),
+            "captured in version v1, not v9",
+        ),
+        (
+            rule("kind: Node, namespaces: [a]", ""),
+            "nodes are in no namespace",
+        ),
+        (
+            rule("kind: Pod, namespaces: [Bad Name]", ""),
+            "no namespace is called \"Bad Name\"",
+        ),
+        (
+            rule("kind: Pod", ", serviceAccountName: Not A Name"),
+            "spec.serviceAccountName",
+        ),
+        (
+            rule("kind: Pod", "") + &object("Sink", "{kubernetes: {}}"),
+            "the sink \"a\" writes objects, and no object is given",
+        ),
+        (
+            object("Sink", "{stdout: {}, delivery: {maxAttempts: 0}}"),
+            "spec.delivery.maxAttempts",
+        ),
+        (
+            object("Sink", "{kubernetes: {}, delivery: {timeout: 0s}}"),
+            "spec.delivery.timeout",
+        ),
+        (
+            object(
+                "Sink",
+                "{stdout: {}, delivery: {backoff: {initial: 2s, max: 1s}}}",
+            ),
+            "the first wait (2s) is longer than the longest (1s)",
+        ),
+        (
+            object("Record", "{watch: [{kind: Pod}], keep: {for: 0s}}"),
+            "spec.keep.for",
+        ),
+        (
+            object("Record", "{watch: [{kind: Pod}], keep: {changes: 0}}"),
+            "spec.keep.changes",
+        ),
+        (
+            object("Record", "{watch: [{kind: '*'}]}"),
+            "there are no wildcards",
+        ),
+        (
+            object("Sinkk", "{}"),
+            "kind \"Sinkk\" of apiVersion \"skopos.dev/v1alpha1\" is none of ours",
+        ),
+        (
+            object("Rule", "{}").replace("v1alpha1", "v1alpha2"),
+            "expected Rule, Sink, Record or RuleTest of skopos.dev/v1alpha1",
+        ),
+    ] {
+        problem(&text, expected);
+    }
+    // From a file a rule may watch what is in no namespace; in a cluster it may not from everywhere.
+    write(dir.path(), "wrong.yaml", &rule("kind: Node", ""));
+    let warned = run(dir.path(), &["check", "-f", "wrong.yaml"]).ok();
+    assert!(
+        warned.contains("warning") && warned.contains("nodes are in no namespace"),
+        "{warned}"
+    );
+}
+
+#[test]
+fn files_below_a_directory_count_for_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("rules/team/.hidden")).unwrap();
+    write(&dir.path().join("rules/team"), "rules.yaml", RULES);
+    write(&dir.path().join("rules/team/.hidden"), "broken.yaml", "a: b: c\n");
+    let checked = run(dir.path(), &["check", "-f", "rules", &definition()]).ok();
+    assert!(
+        checked.starts_with("6 objects in 2 files: 0 problems"),
+        "{checked}"
+    );
+    for args in [
+        &["rbac", "-f", "rules", &definition()][..],
+        &["manifests", "--image", "a:1", "-f", "rules", &definition()],
+    ] {
+        let printed = run(dir.path(), args).ok();
+        assert!(
+            printed.contains("hook-key"),
+            "the Secret of a sink below: {printed}"
+        );
+    }
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    run(dir.path(), &["check", "-f", "empty"]).fails(1, &["no .yaml, .yml or .json file in empty or below"]);
+}
+
 /// Compares what a command prints with a file; writes the file with `UPDATE=1`.
 #[track_caller]
 fn check_golden(dir: &Path, args: &[&str], name: &str) {

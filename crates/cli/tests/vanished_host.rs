@@ -141,6 +141,7 @@ fn a_host_that_vanishes_is_given_up_and_nothing_is_missed_when_it_is_back() {
     let begun = std::time::Instant::now();
     apply("meanwhile", true);
     let told = watcher.errors.next_within(NOTICED);
+    assert!(told.contains("trying again"), "{told}");
     eprintln!("noticed after {:?}: {told}", begun.elapsed());
 
     host.cable("up");

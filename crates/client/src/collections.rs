@@ -178,6 +178,8 @@ impl Discovery {
             kind: resource.gvk(),
             namespaced: resource.namespaced,
             plural: resource.plural,
+            singular: resource.singular,
+            short_names: resource.short_names,
             source: Arc::new(api.with_content(name.content)),
         }
     }

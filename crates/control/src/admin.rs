@@ -4,6 +4,7 @@
 //! [`AdminServer`] over HTTP, and both give the same.
 
 mod change;
+mod change_name;
 mod door;
 mod question;
 mod refusal;
@@ -30,7 +31,8 @@ use skopos_react::Reactor;
 
 pub use self::{
     backtest::{Backtest, BacktestReport, PayloadView},
-    change::{ChangeView, FieldDiff, Observation, Part},
+    change::{ChangeView, FieldDiff, Observation, Part, WriterView},
+    change_name::ChangeName,
     changes::{ChangePage, Changes, Damaged, ShowChange},
     door::{ADMIN_FILE, Door, DoorError},
     explain::{Explain, Explained, ExplanationView, StepView},
@@ -41,11 +43,13 @@ pub use self::{
     object_at::{ObjectAt, ObjectState, Presence, Uncertain},
     question::Question,
     refusal::{Reason, Refusal},
-    replays::{CancelReplay, Done, Place, ResumeRule, StartReplay, StartedReplay},
+    replays::{CancelReplay, Done, Place, ResumeRule, ResumedRule, StartReplay, StartedReplay},
     resource::{CollectionView, CollectionViews, Collections, Resolve, Resolved},
     rules::{GivenRule, RuleProvider},
     serve::{AdminServer, BindError},
-    status::{CaptureView, JournalView, ReplayView, RouteView, RuleView, SinkView, Status, StatusView},
+    status::{
+        CaptureView, JournalView, RecordView, ReplayView, RouteView, RuleView, SinkView, Status, StatusView,
+    },
 };
 
 /// Answers questions about changes, rules and deliveries. Cheap to clone.

@@ -1,21 +1,22 @@
-//! What is said of rules and records: whether they are in force, complete and delivering.
+//! What is said of rules, sinks and records: whether they are in force, complete and delivering.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use skopos_journal::{CaptureStatus, Hole, Phase};
-use skopos_react::{RuleState, Status};
+use skopos_object::ObjectKey;
+use skopos_react::{RuleState, SinkReport, Status};
 
 use crate::{
     Verdicts,
-    verdict::{RecordVerdict, RuleVerdict},
+    verdict::{RecordVerdict, RuleVerdict, SinkVerdict},
 };
 
 /// For so long a hole makes the capture count as incomplete.
 const HOLE_SHOWN: Duration = Duration::from_secs(24 * 3600);
 
-/// A condition of a rule, as its status has it.
+/// A condition of a rule, sink or record, as its status has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionView {
     /// `Ready`, `CaptureComplete` or `Delivering`.
@@ -67,19 +68,46 @@ impl From<Shown> for ConditionView {
     }
 }
 
-/// The conditions of all rules by name, also of those from files, which have no status elsewhere.
-pub(crate) fn of_rules(
-    verdicts: &Verdicts,
-    captures: &[CaptureStatus],
-    holes: &[Hole],
-    status: &Status,
-) -> BTreeMap<String, Vec<ConditionView>> {
-    let of = |(name, verdict): (&String, &RuleVerdict)| {
-        let state = status.rules.get(name).cloned().unwrap_or_default();
-        let shown = of_rule(verdict, captures, holes, &state);
-        (name.clone(), shown.into_iter().map(ConditionView::from).collect())
+/// Conditions by the name of what they are about.
+pub(crate) type ByName = BTreeMap<String, Vec<ConditionView>>;
+
+/// The conditions of everything, also of what comes from files, which has no status elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions {
+    pub(crate) rules: ByName,
+    pub(crate) sinks: ByName,
+    pub(crate) records: ByName,
+}
+
+impl Conditions {
+    pub(crate) fn new(
+        verdicts: &Verdicts,
+        captures: &[CaptureStatus],
+        holes: &[Hole],
+        status: &Status,
+    ) -> Self {
+        Self {
+            rules: by_name(&verdicts.rules, |name, verdict| {
+                let state = status.rules.get(name).cloned().unwrap_or_default();
+                of_rule(verdict, captures, holes, &state, status.no_space.as_deref()).into()
+            }),
+            sinks: by_name(&verdicts.sinks, |name, verdict| {
+                let report = status.sinks.get(name).cloned().unwrap_or_default();
+                of_sink(verdict, &report, status.no_space.as_deref()).into()
+            }),
+            records: by_name(&verdicts.records, |_, verdict| {
+                of_record(verdict, captures, holes)
+            }),
+        }
+    }
+}
+
+fn by_name<V>(verdicts: &BTreeMap<String, V>, shown: impl Fn(&str, &V) -> Vec<Shown>) -> ByName {
+    let of = |(name, verdict): (&String, &V)| {
+        let shown = shown(name, verdict).into_iter();
+        (name.clone(), shown.map(ConditionView::from).collect())
     };
-    verdicts.rules.iter().map(of).collect()
+    verdicts.iter().map(of).collect()
 }
 
 /// What is said of a rule.
@@ -88,22 +116,50 @@ pub(crate) fn of_rule(
     captures: &[CaptureStatus],
     holes: &[Hole],
     state: &RuleState,
+    no_space: Option<&str>,
 ) -> [Shown; 3] {
     [
         ready(verdict),
         complete(&verdict.captured, captures, holes),
-        delivering(verdict, state),
+        no_space.map_or_else(|| delivering(verdict, state), no_room),
     ]
 }
 
-/// Whether a record is in force.
-pub(crate) fn recording(verdict: &RecordVerdict) -> Shown {
-    if !verdict.problems.is_empty() {
-        let mut message = verdict.problems.join("; ");
-        if let Some(generation) = verdict.in_force.filter(|one| *one != verdict.generation) {
-            message += &format!(" (generation {generation} stays in force)");
+/// What is said of a sink.
+pub(crate) fn of_sink(verdict: &SinkVerdict, report: &SinkReport, no_space: Option<&str>) -> [Shown; 2] {
+    let ready = match &verdict.problem {
+        Some(problem) => invalid(
+            std::slice::from_ref(problem),
+            verdict.generation,
+            verdict.in_force,
+        ),
+        None => Shown::yes("Ready", "InForce", "deliveries go there".into()),
+    };
+    let delivering = match (no_space, verdict.in_force, report.down_for) {
+        (Some(what), ..) => no_room(what),
+        (None, None, _) => {
+            let message = "no generation of the sink is in force; deliveries wait for one";
+            Shown::no(DELIVERING, "NotInForce", message.into())
         }
-        return Shown::no("Ready", "Invalid", message);
+        (None, Some(_), Some(_)) => Shown::no(DELIVERING, "Unavailable", report.last_error.clone()),
+        (None, Some(_), None) => Shown::yes(DELIVERING, "Available", String::new()),
+    };
+    [ready, delivering]
+}
+
+/// What is said of a record.
+pub(crate) fn of_record(verdict: &RecordVerdict, captures: &[CaptureStatus], holes: &[Hole]) -> Vec<Shown> {
+    let mut all = vec![recording(verdict)];
+    if !verdict.collections.is_empty() {
+        all.push(complete(&verdict.collections, captures, holes));
+    }
+    all
+}
+
+/// Whether a record is in force.
+fn recording(verdict: &RecordVerdict) -> Shown {
+    if !verdict.problems.is_empty() {
+        return invalid(&verdict.problems, verdict.generation, verdict.in_force);
     }
     match verdict.not_served.is_empty() {
         true => Shown::yes("Ready", "Recording", verdict.collections.join(", ")),
@@ -115,13 +171,18 @@ pub(crate) fn recording(verdict: &RecordVerdict) -> Shown {
     }
 }
 
+/// Something is wrong with what was asked for last.
+fn invalid(problems: &[String], generation: i64, in_force: Option<i64>) -> Shown {
+    let mut message = problems.join("; ");
+    if let Some(earlier) = in_force.filter(|one| *one != generation) {
+        message += &format!(" (generation {earlier} stays in force)");
+    }
+    Shown::no("Ready", "Invalid", message)
+}
+
 fn ready(verdict: &RuleVerdict) -> Shown {
     if !verdict.problems.is_empty() {
-        let mut message = verdict.problems.join("; ");
-        if let Some(generation) = verdict.in_force.filter(|one| *one != verdict.generation) {
-            message += &format!(" (generation {generation} stays in force)");
-        }
-        return Shown::no("Ready", "Invalid", message);
+        return invalid(&verdict.problems, verdict.generation, verdict.in_force);
     }
     if let (Some(forbidden), None) = (&verdict.forbidden, &verdict.not_served) {
         return Shown::no("Ready", forbidden.reason, forbidden.message.clone());
@@ -141,7 +202,7 @@ fn ready(verdict: &RuleVerdict) -> Shown {
 }
 
 /// Whether every change of some collections is known.
-pub(crate) fn complete(collections: &[String], captures: &[CaptureStatus], holes: &[Hole]) -> Shown {
+fn complete(collections: &[String], captures: &[CaptureStatus], holes: &[Hole]) -> Shown {
     let all = collections.iter().map(|one| {
         let captured = captures.iter().find(|status| status.name.to_string() == *one);
         let mut shown = captured.map_or_else(not_captured, |captured| complete_one(one, captured, holes));
@@ -170,6 +231,9 @@ fn complete_one(collection: &str, captured: &CaptureStatus, holes: &[Hole]) -> S
         Phase::Failed(what) => return Shown::no(KIND, "JournalFailed", what.clone()),
         Phase::Watching => {}
     }
+    if !captured.unreadable.is_empty() {
+        return Shown::no(KIND, "Unreadable", unreadable(captured));
+    }
     let is_recent = |hole: &&Hole| {
         let age = Duration::try_from(Timestamp::now().duration_since(hole.to));
         hole.collection == collection && age.is_ok_and(|age| age < HOLE_SHOWN)
@@ -186,8 +250,33 @@ fn complete_one(collection: &str, captured: &CaptureStatus, holes: &[Hole]) -> S
     }
 }
 
+/// Which objects cannot be read, in words.
+fn unreadable(captured: &CaptureStatus) -> String {
+    let name = |key: &ObjectKey| match key.name.is_empty() {
+        true => "one without a name".to_owned(),
+        false => key.to_string(),
+    };
+    let mut names: Vec<String> = captured.unreadable.iter().take(NAMED).map(name).collect();
+    if captured.unreadable.len() > NAMED {
+        names.push("others".to_owned());
+    }
+    let names = names.join(", ");
+    format!("objects cannot be read, and their changes are not written down: {names}")
+}
+
+/// So many objects are named in a message.
+const NAMED: usize = 5;
+
+/// The condition that says whether deliveries arrive.
+const DELIVERING: &str = "Delivering";
+
+/// Nothing is sent: there is no room to write down that it was.
+fn no_room(what: &str) -> Shown {
+    Shown::no(DELIVERING, "NoSpace", format!("deliveries wait: {what}"))
+}
+
 fn delivering(verdict: &RuleVerdict, state: &RuleState) -> Shown {
-    const KIND: &str = "Delivering";
+    const KIND: &str = DELIVERING;
     if let Some(reason) = &state.suspended {
         return Shown::no(KIND, "Suspended", reason.clone());
     }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, io, path::PathBuf, sync::Arc, time::Duration};
 use skopos_client::{Client, Discovery};
 use skopos_controller::{LeaderConfigError, Manager, ManagerConfig};
 use skopos_informer::{Informer, Wanted};
-use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, Retention};
+use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, Retention, Sampling};
 use skopos_react::Reactor;
 use skopos_remote::{BlocksError, JournalUrl, Remote};
 use skopos_sink::Allowed;
@@ -51,6 +51,8 @@ pub struct EngineConfig {
     pub status_every: Duration,
     /// How often the rights of the service accounts that rules act as are looked at (default 1 min).
     pub review_every: Duration,
+    /// Which traces are recorded, as receivers of deliveries are told (default: all).
+    pub sampling: Sampling,
 }
 
 impl EngineConfig {
@@ -72,6 +74,7 @@ impl EngineConfig {
             look_every: Duration::from_secs(30),
             status_every: Duration::from_secs(2),
             review_every: Duration::from_secs(60),
+            sampling: Sampling::default(),
         }
     }
 }
@@ -119,15 +122,26 @@ pub enum EngineError {
     Manager(#[source] LeaderConfigError),
 }
 
+impl EngineError {
+    /// What the system said, if there was no room on the disk; trying again later may help.
+    pub fn no_space(&self) -> Option<String> {
+        match self {
+            Self::Journal(error) => error.no_space(),
+            Self::Deliveries { source, .. } => source.no_space(),
+            _ => None,
+        }
+    }
+}
+
 /// An engine ended other than by being told to.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     /// The state of deliveries can no longer be kept.
     #[error("keep the state of deliveries")]
     Deliveries(#[source] Box<skopos_react::Error>),
-    /// Another replica took over what the server keeps.
+    /// Another replica took over what the server keeps, or the server lost some of it.
     #[error(transparent)]
-    TakenOver(#[from] BlocksError),
+    Lost(#[from] BlocksError),
 }
 
 /// Follows what rules and records ask for, writes every change down, and delivers what matches.
@@ -235,7 +249,7 @@ impl Engine {
         tokio::select! {
             () = planning => {}
             () = shutdown.cancelled() => {}
-            error = kept::taken_over(remote.as_ref()) => lost = Some(error),
+            error = kept::lost(remote.as_ref()) => lost = Some(error),
             // By itself it ends only when its state can no longer be kept.
             ended = &mut reacting => reacted = Some(ended),
         }
@@ -249,7 +263,7 @@ impl Engine {
         journal.close().await;
         drop(ending);
         match (lost, reacted) {
-            (Some(error), _) => Err(StopError::TakenOver(error)),
+            (Some(error), _) => Err(StopError::Lost(error)),
             (None, Ok(ended)) => ended.map_err(|error| StopError::Deliveries(Box::new(error))),
             (None, Err(error)) => {
                 tracing::error!(%error, "deliveries ended badly");

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use skopos_journal::{Journal, JournalConfig};
-use skopos_react::Reactor;
+use skopos_react::{Config, Reactor};
 use skopos_remote::{BlocksError, JournalUrl, Remote, RemoteConfig};
 use tokio::task::JoinHandle;
 
@@ -35,7 +35,9 @@ impl Kept {
         let journal_config = config.journal.clone();
         let journal = on_thread(move || Ok(Journal::open(journal_config)?)).await?;
         let (log, dir) = (Arc::new(journal.clone()), config.data_dir.clone());
-        let reactor = on_thread(move || Reactor::open(&dir, log).map_err(unusable(&dir))).await?;
+        let reacting = reacting(config);
+        let reactor =
+            on_thread(move || Reactor::open_with(&dir, log, reacting).map_err(unusable(&dir))).await?;
         Ok(Self {
             journal,
             reactor,
@@ -53,9 +55,11 @@ impl Kept {
         let disk = Arc::new(remote.disk());
         let journal = on_thread(move || Ok(Journal::open_on(disk, journal_config)?)).await?;
         let (log, opened) = (Arc::new(journal.clone()), remote.clone());
+        let reacting = reacting(config);
         let reactor = on_thread(move || {
             let place = Path::new(opened.place()).join(DELIVERIES);
-            Reactor::in_backend(opened.backend(DELIVERIES), &place, log).map_err(unusable(&place))
+            let backend = move || opened.backend(DELIVERIES);
+            Reactor::in_backend(backend, &place, log, reacting).map_err(unusable(&place))
         })
         .await?;
         opening.end();
@@ -64,6 +68,13 @@ impl Kept {
             reactor,
             remote: Some(remote),
         })
+    }
+}
+
+fn reacting(config: &EngineConfig) -> Config {
+    Config {
+        sampling: config.sampling,
+        ..Config::default()
     }
 }
 
@@ -98,10 +109,10 @@ async fn on_thread<T: Send + 'static>(
         .map_err(EngineError::Thread)?
 }
 
-/// Waits until another replica takes over; for ever if no server keeps things.
-pub(crate) async fn taken_over(remote: Option<&Remote>) -> BlocksError {
+/// Waits until the server takes nothing from us any more; for ever if no server keeps things.
+pub(crate) async fn lost(remote: Option<&Remote>) -> BlocksError {
     match remote {
-        Some(remote) => remote.taken_over().await,
+        Some(remote) => remote.lost().await,
         None => std::future::pending().await,
     }
 }

@@ -92,7 +92,7 @@ impl Files {
     pub(crate) fn refresh(&mut self) -> Result<bool, (PathBuf, io::Error)> {
         let mut found = BTreeMap::new();
         for path in &self.paths {
-            for file in files_of(path).map_err(|error| (path.clone(), error))? {
+            for file in yaml_files(path).map_err(|error| (path.clone(), error))? {
                 let metadata = fs::metadata(&file).map_err(|error| (file.clone(), error))?;
                 let stamp = Stamp {
                     modified: metadata.modified().ok(),
@@ -167,8 +167,12 @@ fn insert<S: PartialEq>(
     all.insert(given.key.to_string(), given);
 }
 
-/// The YAML files that a path means: itself, or those in the directory and below.
-fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// The YAML files that a path with rules means, in order: itself, or those in the directory and below, but for names that
+/// begin with a dot.
+///
+/// # Errors
+/// What the system says of a path that is not there or cannot be read.
+pub fn yaml_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -185,7 +189,7 @@ fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
         }
         let is_yaml = [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end));
         if fs::metadata(&path)?.is_dir() {
-            files.extend(files_of(&path)?);
+            files.extend(yaml_files(&path)?);
         } else if is_yaml {
             files.push(path);
         }

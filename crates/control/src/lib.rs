@@ -9,6 +9,7 @@ mod admin;
 mod conditions;
 mod definitions;
 mod engine;
+mod events;
 mod in_force;
 mod kept;
 mod kinds;
@@ -22,16 +23,17 @@ pub use crate::{
     access::Forbidden,
     admin::{
         ADMIN_FILE, Admin, AdminServer, Backtest, BacktestReport, BindError, CancelReplay, CaptureView,
-        ChangePage, ChangeView, Changes, CollectionView, CollectionViews, Collections, Damaged, DeadLetters,
-        Done, Door, DoorError, Explain, Explained, ExplanationView, FieldDiff, GivenRule, HoleView,
-        HoleViews, Holes, JournalView, LetterPage, LetterView, ObjectAt, ObjectState, Observation, Part,
-        PayloadView, Place, Presence, Question, Reason, Refusal, ReplayView, Resolve, Resolved, ResumeRule,
-        RouteView, RuleProvider, RuleView, ShowChange, ShowLetter, SinkView, StartReplay, StartedReplay,
-        Status, StatusView, StepView, TakeLetters, Taken, Then, Uncertain, WhichLetters, WholeLetter,
+        ChangeName, ChangePage, ChangeView, Changes, CollectionView, CollectionViews, Collections, Damaged,
+        DeadLetters, Done, Door, DoorError, Explain, Explained, ExplanationView, FieldDiff, GivenRule,
+        HoleView, HoleViews, Holes, JournalView, LetterPage, LetterView, ObjectAt, ObjectState, Observation,
+        Part, PayloadView, Place, Presence, Question, Reason, RecordView, Refusal, ReplayView, Resolve,
+        Resolved, ResumeRule, ResumedRule, RouteView, RuleProvider, RuleView, ShowChange, ShowLetter,
+        SinkView, StartReplay, StartedReplay, Status, StatusView, StepView, TakeLetters, Taken, Then,
+        Uncertain, WhichLetters, WholeLetter, WriterView,
     },
     conditions::ConditionView,
     definitions::{is_definition_of, schema},
     engine::{Engine, EngineConfig, EngineError, StopError},
-    kinds::{Given, Kinds},
+    kinds::{Given, Kinds, yaml_files},
     verdict::{RecordVerdict, RuleVerdict, SinkVerdict, Verdicts},
 };

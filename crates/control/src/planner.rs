@@ -1,5 +1,6 @@
 //! From what was asked for to what is in force. What is wrong is set aside with the reason, and the rest goes on.
 
+mod fit;
 mod records;
 mod scope;
 mod sinks;
@@ -144,6 +145,13 @@ impl Planner {
             Ok(spec) => {
                 let watch = &spec.watch;
                 let found = self.find(&watch.group, &watch.kind, definitions).await;
+                if let Ok(found) = &found {
+                    match self.version_problem(found, watch.version.as_deref()).await {
+                        Ok(problem) => verdict.problems.extend(problem),
+                        Err(()) => planned.is_unsettled = true,
+                    }
+                }
+                verdict.problems.extend(self.missing_templates(given, spec));
                 self.compile(name, given, spec, found.as_ref().ok(), &mut verdict);
                 match found {
                     Ok(found) => {
@@ -176,12 +184,15 @@ impl Planner {
             .await
             .err();
         if let Some(good) = self.rules.get(name) {
-            verdict.in_force = verdict.forbidden.is_none().then_some(good.generation);
+            // Its sink may have become one that writes objects after the rule was good.
+            let is_lacking = !self.missing_templates(given, &good.spec).is_empty();
+            let is_held = verdict.forbidden.is_some() || is_lacking;
+            verdict.in_force = (!is_held).then_some(good.generation);
             verdict.compiled = Some(good.compiled.clone());
             verdict.existing = good.spec.existing;
             let mut rule = planned_rule(given, good, &self.sinks);
             // It stands still instead of being left out: what it has not looked at yet, and what is pending, waits.
-            rule.suspend |= verdict.forbidden.is_some();
+            rule.suspend |= is_held;
             let missing = rule
                 .actions
                 .iter()
@@ -192,6 +203,7 @@ impl Planner {
         planned.verdicts.rules.insert(name.to_owned(), verdict);
     }
 
+    /// Puts a rule in force if nothing is wrong with it; adds to what is.
     fn compile(
         &mut self,
         name: &str,
@@ -200,14 +212,6 @@ impl Planner {
         found: Option<&Found>,
         verdict: &mut RuleVerdict,
     ) {
-        if let (Some(asked), Some(Some(served))) = (&spec.watch.version, found.map(|found| &found.version))
-            && asked != served
-        {
-            verdict.problems.push(format!(
-                "spec.watch.version: changes are captured in version {served}, not {asked}: leave the field out"
-            ));
-            return;
-        }
         let key = &given.key;
         let origin = match given.is_from_file {
             true => Origin::file(key.namespace.as_str(), key.name.as_str()),
@@ -216,6 +220,12 @@ impl Planner {
         let schema = found.and_then(|found| found.schema.as_ref());
         match CompiledRule::compile(origin, spec, schema) {
             Ok(compiled) => {
+                let namespaces = compiled.namespaces().unwrap_or_default();
+                let problem = found.and_then(|found| self.scope_problem(found, given, namespaces));
+                verdict.problems.extend(problem);
+                if !verdict.problems.is_empty() {
+                    return;
+                }
                 let generation = lasting_generation(given.is_from_file, given.generation, spec);
                 let compiled = compiled.with_generation(generation);
                 let compiled = match found {
@@ -229,7 +239,7 @@ impl Planner {
                 };
                 self.rules.insert(name.to_owned(), good);
             }
-            Err(problems) => verdict.problems = problems.iter().map(ToString::to_string).collect(),
+            Err(problems) => verdict.problems.extend(problems.iter().map(ToString::to_string)),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::{
     Verdicts,
     conditions::{self, Shown},
     engine::{manager_config, scopes, wanted},
+    events,
 };
 
 /// Where the status comes from.
@@ -68,7 +69,8 @@ impl About {
         let status = self.reactor.status();
         let state = status.rules.get(&name).cloned().unwrap_or_default();
         let (captures, holes) = (self.capture.status(), self.journal.holes());
-        let conditions = conditions::of_rule(verdict, &captures, &holes, &state);
+        let no_space = status.no_space.as_deref();
+        let conditions = conditions::of_rule(verdict, &captures, &holes, &state, no_space);
         let sum = |part: fn(&skopos_react::RouteState) -> u64| state.routes.values().map(part).sum::<u64>();
         let (delivered, pending, dead) = (sum(|r| r.delivered), sum(|r| r.pending), sum(|r| r.dead));
         context
@@ -86,6 +88,7 @@ impl About {
                 };
             })
             .await?;
+        events::tell(rule, &conditions, context);
         Ok(Action::RequeueAfter(self.every))
     }
 
@@ -99,23 +102,9 @@ impl About {
         else {
             return Ok(Action::RequeueAfter(Duration::from_millis(50)));
         };
-        let report = self
-            .reactor
-            .status()
-            .sinks
-            .get(&name)
-            .cloned()
-            .unwrap_or_default();
-        let conditions = [
-            match &verdict.problem {
-                Some(problem) => Shown::no("Ready", "Invalid", problem.clone()),
-                None => Shown::yes("Ready", "InForce", "deliveries go there".into()),
-            },
-            match report.down_for {
-                Some(_) => Shown::no("Delivering", "Unavailable", report.last_error.clone()),
-                None => Shown::yes("Delivering", "Available", String::new()),
-            },
-        ];
+        let status = self.reactor.status();
+        let report = status.sinks.get(&name).cloned().unwrap_or_default();
+        let conditions = conditions::of_sink(verdict, &report, status.no_space.as_deref());
         context
             .status(|status| {
                 show(status, &conditions);
@@ -128,6 +117,7 @@ impl About {
                 };
             })
             .await?;
+        events::tell(sink, &conditions, context);
         Ok(Action::RequeueAfter(self.every))
     }
 
@@ -142,10 +132,7 @@ impl About {
             return Ok(Action::RequeueAfter(Duration::from_millis(50)));
         };
         let (captures, holes) = (self.capture.status(), self.journal.holes());
-        let mut conditions = vec![conditions::recording(verdict)];
-        if !verdict.collections.is_empty() {
-            conditions.push(conditions::complete(&verdict.collections, &captures, &holes));
-        }
+        let conditions = conditions::of_record(verdict, &captures, &holes);
         let n_changes: u64 = verdict
             .collections
             .iter()
@@ -164,6 +151,7 @@ impl About {
                 status.set("objects", n_objects).set("changes", n_changes);
             })
             .await?;
+        events::tell(record, &conditions, context);
         Ok(Action::RequeueAfter(self.every))
     }
 }

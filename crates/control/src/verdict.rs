@@ -41,10 +41,21 @@ impl Verdicts {
             }
         }
         self.log_forbidden(before);
+        self.log_records(before);
         for (sink, verdict) in &self.sinks {
             let known = before.sinks.get(sink).and_then(|one| one.problem.as_ref());
             if let Some(problem) = verdict.problem.as_ref().filter(|one| known != Some(one)) {
                 tracing::warn!(sink, problem, "a sink cannot be used");
+            }
+        }
+    }
+
+    fn log_records(&self, before: &Self) {
+        for (record, verdict) in &self.records {
+            let known = before.records.get(record).map(|one| &one.problems);
+            if !verdict.problems.is_empty() && known != Some(&verdict.problems) {
+                let problems = verdict.problems.join("; ");
+                tracing::warn!(record, problems, "a record cannot be used");
             }
         }
     }

@@ -10,7 +10,7 @@ use std::{path::Path, time::Duration};
 use serde_json::json;
 use skopos_control::{Engine, EngineConfig, StopError};
 use skopos_journal::{Capture, Phase};
-use skopos_remote::JournalUrl;
+use skopos_remote::{BlocksError, JournalUrl};
 use skopos_sink::Allowed;
 use skopos_testkit::{
     TestServer,
@@ -53,6 +53,20 @@ async fn until(mut check: impl FnMut() -> bool) {
     panic!("it never became so");
 }
 
+/// How a replica ended; it holds nothing any more.
+async fn end_of(replica: Replica) -> Result<(), StopError> {
+    replica.running.task.await.unwrap()
+}
+
+async fn until_watching(replica: &Replica) {
+    until(|| {
+        let captures = replica.capture.status();
+        let is_watching = captures.iter().any(|one| one.phase == Phase::Watching);
+        is_watching && !replica.reactor.status().rules.is_empty()
+    })
+    .await;
+}
+
 fn pending(replica: &Replica) -> u64 {
     let status = replica.reactor.status();
     let routes = status.rules.values().flat_map(|rule| rule.routes.values());
@@ -75,12 +89,7 @@ async fn check_take_over(url: &str) {
     put(&server, "Rule", "default", "all", &all_widgets("later")).await;
     let first = start(&server, &url, dir.path()).await;
     // What is written before that is found by a list, which tells only how it ended.
-    until(|| {
-        let captures = first.capture.status();
-        let is_watching = captures.iter().any(|one| one.phase == Phase::Watching);
-        is_watching && !first.reactor.status().rules.is_empty()
-    })
-    .await;
+    until_watching(&first).await;
     for n in 0..30 {
         widget(&server, "default", &format!("w{}", n % 3), n).await;
     }
@@ -88,8 +97,8 @@ async fn check_take_over(url: &str) {
     // The first is not told; it finds out when it writes.
     let second = start(&server, &url, dir.path()).await;
     widget(&server, "default", "w0", 100).await;
-    let ended = first.running.task.await.unwrap();
-    assert!(matches!(&ended, Err(StopError::TakenOver(_))), "{ended:?}");
+    let ended = end_of(first).await;
+    assert!(matches!(&ended, Err(StopError::Lost(_))), "{ended:?}");
     until(|| pending(&second) == 31).await;
     let path = dir.path().join("out.jsonl");
     put(
@@ -142,4 +151,56 @@ async fn a_standby_goes_on_with_what_postgres_keeps() {
 async fn a_standby_goes_on_with_what_nats_keeps() {
     let server = Nats::start(None).await;
     check_take_over(&format!("nats://{}:{}@{}", USER.0, USER.1, server.address())).await;
+}
+
+/// Nobody waits for the standby here, so a failover loses what it does not have: journal and deliveries go back. The
+/// source still knows what happened since, and the ids are made from what it says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_went_back_in_a_failover_is_noticed_and_catches_up() {
+    let mut primary = Postgres::start(None).await;
+    let mut standby = primary.start_standby().await;
+    let url: JournalUrl = format!(
+        "postgres://{}:{}@{},{}/postgres",
+        USER.0,
+        USER.1,
+        primary.address(),
+        standby.address()
+    )
+    .parse()
+    .unwrap();
+    let (server, dir) = (support::server().await, tempfile::tempdir().unwrap());
+    let path = dir.path().join("out.jsonl");
+    put(&server, "Rule", "default", "all", &all_widgets("out")).await;
+    put(
+        &server,
+        "Sink",
+        "default",
+        "out",
+        &json!({"file": {"path": path}}),
+    )
+    .await;
+    let first = start(&server, &url, dir.path()).await;
+    until_watching(&first).await;
+    widget(&server, "default", "w", 0).await;
+    until(|| delivered(&path).len() == 1).await;
+    standby.catch_up_with(&primary).await;
+    standby.stop().await;
+    for n in 1..=5 {
+        widget(&server, "default", "w", n).await;
+    }
+    until(|| delivered(&path).len() == 6).await;
+    primary.kill().await;
+    standby.start_again().await;
+    standby.promote().await;
+    widget(&server, "default", "w", 6).await;
+    let ended = end_of(first).await;
+    assert!(
+        matches!(&ended, Err(StopError::Lost(BlocksError::WentBack(_)))),
+        "{ended:?}"
+    );
+    let second = start(&server, &url, dir.path()).await;
+    until(|| delivered(&path).len() == 7).await;
+    let sizes: Vec<u64> = delivered(&path).into_iter().map(|(_, size)| size).collect();
+    assert_eq!(sizes, [0, 1, 2, 3, 4, 5, 6]);
+    second.running.stop().await;
 }

@@ -93,11 +93,8 @@ impl Directory {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // The content only helps the message; the lock is what counts.
-                let _ = lock.take(32).read_to_string(&mut holder);
                 return Err(TakeError::Locked {
-                    holder: holder.trim().to_owned(),
+                    holder: Self::holder(lock),
                 });
             }
             Err(TryLockError::Error(error)) => return Err(TakeError::Io(error)),
@@ -105,10 +102,21 @@ impl Directory {
         // Written through, so that a full or read-only disk shows itself now.
         lock.set_len(0).map_err(TakeError::Io)?;
         writeln!(lock, "{}", std::process::id()).map_err(TakeError::Io)?;
-        Ok(Self {
+        Ok(Self::locked(path, lock))
+    }
+
+    pub(crate) fn locked(path: &Path, lock: File) -> Self {
+        Self {
             path: path.to_owned(),
             _lock: lock,
-        })
+        }
+    }
+
+    /// Who has the lock. That only helps the message; the lock is what counts.
+    pub(crate) fn holder(lock: File) -> String {
+        let mut holder = String::new();
+        let _ = lock.take(32).read_to_string(&mut holder);
+        holder.trim().to_owned()
     }
 }
 

@@ -3,11 +3,13 @@
 mod compare;
 mod follow;
 mod selection;
+mod session;
+mod status;
 mod trace;
 mod widen;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -15,7 +17,7 @@ use std::{
 
 use jiff::Timestamp;
 use skopos_informer::ReflectorConfig;
-use skopos_object::{CollectionName, Collections};
+use skopos_object::{CollectionName, Collections, ObjectKey};
 use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -100,6 +102,8 @@ pub struct CaptureStatus {
     pub heard: Option<Timestamp>,
     /// Objects that could not be read so far.
     pub n_malformed: u64,
+    /// Those that cannot be read now, up to a hundred. One without a name may be any.
+    pub unreadable: BTreeSet<ObjectKey>,
 }
 
 /// What the capture of a collection is doing.

@@ -14,7 +14,9 @@ use crate::{
     state::{About, Collection, Known, Position, State, Uid, read_hole, write_hole},
 };
 
-const MAGIC: &[u8; 8] = b"SKOPJC2\n";
+const MAGIC: &[u8; 8] = b"SKOPJC3\n";
+/// Before collections had names other than their plural.
+const MAGIC_WITHOUT_NAMES: &[u8; 8] = b"SKOPJC2\n";
 /// So many objects are copied while readers of the state wait.
 const OBJECTS_AT_ONCE: usize = 2000;
 /// So much is written at once.
@@ -134,9 +136,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<State, Malformed> {
         return Err(Malformed("checkpoint: its checksum does not match"));
     }
     let mut input = In(content);
-    if input.take(MAGIC.len())? != MAGIC {
-        return Err(Malformed("checkpoint: it is something else"));
-    }
+    let read_about = match input.take(MAGIC.len())? {
+        magic if magic == MAGIC => About::read,
+        magic if magic == MAGIC_WITHOUT_NAMES => About::read_without_names,
+        _ => return Err(Malformed("checkpoint: it is something else")),
+    };
     let mut state = State {
         head: Seq(input.number()?),
         newest: input.time()?,
@@ -146,7 +150,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<State, Malformed> {
         state.holes.push_back(read_hole(&mut input)?);
     }
     for _ in 0..input.number()? {
-        state.collections.push(read_collection(&mut input)?);
+        let (_, about) = read_about(&mut input)?;
+        state.collections.push(read_collection(about, &mut input)?);
     }
     for collection in &mut state.collections {
         while input.byte()? == 1 {
@@ -157,8 +162,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<State, Malformed> {
     Ok(state)
 }
 
-fn read_collection(input: &mut In<'_>) -> Result<Collection, Malformed> {
-    let (_, about) = About::read(input)?;
+fn read_collection(about: About, input: &mut In<'_>) -> Result<Collection, Malformed> {
     let position = match input.byte()? {
         1 => Some(Position::read(input)?.1),
         _ => None,
@@ -195,4 +199,71 @@ fn read_known(input: &mut In<'_>) -> Result<Known, Malformed> {
         location: Location::new(segment, offset, len),
         seen: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use skopos_object::GroupVersionKind;
+
+    use super::*;
+
+    fn about() -> About {
+        About {
+            source: "kubernetes".into(),
+            name: "widgets.example.com".into(),
+            kind: GroupVersionKind::new("example.com", "v1", "Widget"),
+            plural: "widgets".into(),
+            singular: "widget".into(),
+            short_names: vec!["wd".into(), "wdg".into()],
+        }
+    }
+
+    /// As it was written before there were names other than the plural.
+    fn write_without_names(about: &About, buffer: &mut Vec<u8>) {
+        let nameless = About {
+            singular: String::new(),
+            short_names: Vec::new(),
+            ..about.clone()
+        };
+        nameless.write(0, buffer);
+        buffer.truncate(buffer.len() - 2);
+    }
+
+    fn checkpoint(magic: &[u8], about: &[u8]) -> Vec<u8> {
+        let mut bytes = magic.to_vec();
+        let mut out = Out(&mut bytes);
+        out.number(7);
+        out.time(jiff::Timestamp::UNIX_EPOCH);
+        // No holes, one collection without a position, no objects.
+        out.number(0);
+        out.number(1);
+        out.0.extend_from_slice(about);
+        out.byte(0);
+        out.byte(0);
+        let sum = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn names_of_collections_are_read_and_may_be_missing_in_what_older_versions_wrote() {
+        let (mut new, mut old) = (Vec::new(), Vec::new());
+        about().write(0, &mut new);
+        write_without_names(&about(), &mut old);
+        let (_, found) = About::read(&mut In(&old)).unwrap();
+        assert_eq!((&found.plural[..], &found.singular[..]), ("widgets", ""));
+        assert_eq!(About::read(&mut In(&new)).unwrap(), (0, about()));
+        // An older version stops reading before the names.
+        assert_eq!(
+            About::read_without_names(&mut In(&new)).unwrap(),
+            (0, found.clone())
+        );
+        let read_back = |magic: &[u8], about: &[u8]| {
+            let state = read(&checkpoint(magic, about)).unwrap();
+            assert_eq!((state.head, state.collections.len()), (Seq(7), 1));
+            state.collections[0].about.clone()
+        };
+        assert_eq!(read_back(MAGIC, &new), about());
+        assert_eq!(read_back(MAGIC_WITHOUT_NAMES, &old), found);
+    }
 }

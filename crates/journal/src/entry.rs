@@ -5,6 +5,8 @@ use std::{fmt, time::Duration};
 use jiff::Timestamp;
 use skopos_object::{FieldChange, GroupVersionKind, Object, ObjectKey, Op, ResourceVersion, diff};
 
+use crate::Writer;
+
 /// The number of a change in the journal. The first is 1, the next one more, and no two changes ever have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seq(pub u64);
@@ -32,6 +34,8 @@ pub struct Entry {
     pub version: ResourceVersion,
     /// How it was observed.
     pub observed: Observed,
+    /// Who wrote, as far as the object's managed fields tell; nobody if they do not.
+    pub by: Vec<Writer>,
     /// The state last observed before; nothing if the object was created.
     pub before: Option<Object>,
     /// The state after; nothing if the object is gone.

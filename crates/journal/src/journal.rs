@@ -3,16 +3,16 @@
 use std::{
     collections::BTreeMap,
     fmt, io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
 };
 
 use jiff::Timestamp;
-use skopos_disk::{Directory, Disk, TakeError};
+use skopos_disk::{Directory, Disk, Frozen, TakeError, is_no_space};
 use skopos_object::GroupVersionKind;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
@@ -83,6 +83,33 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// What the system said, if there was no room on the disk.
+    pub fn no_space(&self) -> Option<String> {
+        match self {
+            Self::Io { source, .. } if is_no_space(source) => Some(source.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Whether the directory is there but may not be written to: it may still be read.
+    pub fn is_read_only(&self) -> bool {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        match self {
+            Self::Locked { .. } => false,
+            Self::Io { source, .. } => matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem),
+        }
+    }
+}
+
+fn not_taken(path: &Path, error: TakeError) -> OpenError {
+    let path = path.to_owned();
+    match error {
+        TakeError::Locked { holder } => OpenError::Locked { path, holder },
+        TakeError::Io(source) => OpenError::Io { path, source },
+    }
+}
+
 fn by(holder: &str) -> String {
     match holder.is_empty() {
         true => String::new(),
@@ -114,6 +141,8 @@ pub(crate) struct Counters {
     pub(crate) commit_errors: AtomicU64,
     pub(crate) checkpoint_errors: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// Lists that were begun.
+    lists: AtomicU32,
 }
 
 /// How a journal is doing.
@@ -146,6 +175,10 @@ pub struct Captured {
     pub kind: GroupVersionKind,
     /// The plural, as in paths.
     pub plural: String,
+    /// The name for one of them; empty if that is not known.
+    pub singular: String,
+    /// Abbreviations, as far as they are known.
+    pub short_names: Vec<String>,
     /// Objects that exist.
     pub n_objects: usize,
     /// Up to when it is completely known; nothing if a list must tell.
@@ -162,17 +195,14 @@ impl Captured {
 impl Journal {
     /// Opens a journal, or begins one. Reads what it must, which blocks.
     pub fn open(config: JournalConfig) -> Result<Self, OpenError> {
-        let path = config.dir.clone();
-        let disk = Directory::take(&path).map_err(|error| match error {
-            TakeError::Locked { holder } => OpenError::Locked {
-                path: path.clone(),
-                holder,
-            },
-            TakeError::Io(source) => OpenError::Io {
-                path: path.clone(),
-                source,
-            },
-        })?;
+        let disk = Directory::take(&config.dir).map_err(|error| not_taken(&config.dir, error))?;
+        Self::open_on(Arc::new(disk), config)
+    }
+
+    /// Opens a journal only to read it, where its directory cannot be written to. What is committed or removed is so until
+    /// it is closed, and nothing of it is kept.
+    pub fn open_frozen(config: JournalConfig) -> Result<Self, OpenError> {
+        let disk = Frozen::open(&config.dir).map_err(|error| not_taken(&config.dir, error))?;
         Self::open_on(Arc::new(disk), config)
     }
 
@@ -270,6 +300,8 @@ impl Journal {
             name: one.about.name.clone(),
             kind: one.about.kind.clone(),
             plural: one.about.plural.clone(),
+            singular: one.about.singular.clone(),
+            short_names: one.about.short_names.clone(),
             n_objects: one.objects.len(),
             known_until: one.position.as_ref().map(|position| position.at),
         });
@@ -315,6 +347,11 @@ impl fmt::Debug for Journal {
 }
 
 impl Shared {
+    /// The number of a new list: of no other in this process, or what an earlier one showed would count as shown by it.
+    pub(crate) fn next_list(&self) -> u32 {
+        self.counters.lists.fetch_add(1, Relaxed) + 1
+    }
+
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }

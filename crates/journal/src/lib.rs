@@ -35,6 +35,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod writers;
 
 pub use crate::{
     capture::{Asked, Capture, CaptureConfig, CaptureStatus, Phase, Selection, SelectionPart},
@@ -45,5 +46,6 @@ pub use crate::{
     recover::Damage,
     redact::{BadPath, FieldPath, REDACTED},
     retain::{Limits, Retention},
-    trace::{SpanId, TRACE_TARGET, TraceId},
+    trace::{BadId, Sampling, SpanId, TRACE_TARGET, TraceId},
+    writers::Writer,
 };

@@ -10,7 +10,7 @@ use crate::{
     Damage, Entry, Hole, Journal, Log, ReadError, Seq, Wanted,
     bytes::{In, Malformed},
     journal::Shared,
-    record::{Meta, RecordKind, peek, read_objects},
+    record::{Bodies, Meta, RecordKind, Unpacked, peek},
     scan::Item,
     segment::{Location, Segment, key_hash},
     sidecar,
@@ -331,7 +331,7 @@ fn number_after(segment: &Segment, offset: u64) -> Option<Seq> {
 }
 
 fn entry(meta: Meta, about: &About, objects: In<'_>) -> Result<Entry, Malformed> {
-    let [before, after] = read_objects(objects)?;
+    let unpacked = Bodies::read(objects)?;
     Ok(Entry {
         seq: meta.seq,
         at: meta.at,
@@ -343,8 +343,9 @@ fn entry(meta: Meta, about: &About, objects: In<'_>) -> Result<Entry, Malformed>
         uid: meta.uid,
         version: meta.version,
         observed: meta.observed,
-        before,
-        after,
+        by: unpacked.writers.took_part(),
+        before: unpacked.before,
+        after: unpacked.after,
     })
 }
 
@@ -403,12 +404,28 @@ pub(crate) fn read_at(
     location: Location,
     about: &About,
 ) -> Result<Entry, ReadError> {
-    let damaged = |error: io::Error| {
-        shared.note_damage(Damage::new(segment.id, location.offset.into(), &error));
-        ReadError::Storage(error.into())
-    };
-    let (_, body) = shared.read_meta(segment, location).map_err(damaged)?;
+    let body = body_at(shared, segment, location)?;
     let mut input = In(&body);
     let read = Meta::read(&mut input).and_then(|meta| entry(meta, about, input));
     read.map_err(|what| ReadError::Storage(what.into()))
+}
+
+/// Only the states of the change at a place, and who wrote.
+pub(crate) fn states_at(
+    shared: &Shared,
+    segment: &Segment,
+    location: Location,
+) -> Result<Unpacked, ReadError> {
+    let body = body_at(shared, segment, location)?;
+    let mut input = In(&body);
+    let read = Meta::read(&mut input).and_then(|_| Bodies::read(input));
+    read.map_err(|what| ReadError::Storage(what.into()))
+}
+
+fn body_at(shared: &Shared, segment: &Segment, location: Location) -> Result<Vec<u8>, ReadError> {
+    let read = shared.read_meta(segment, location).map_err(|error| {
+        shared.note_damage(Damage::new(segment.id, location.offset.into(), &error));
+        ReadError::Storage(error.into())
+    });
+    Ok(read?.1)
 }

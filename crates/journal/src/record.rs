@@ -9,6 +9,7 @@ use skopos_object::{Object, ObjectKey, Op, ResourceVersion};
 use crate::{
     Observed, Seq,
     bytes::{In, Malformed, Out},
+    writers::Writers,
 };
 
 pub(crate) const FILE_HEADER: usize = 24;
@@ -16,7 +17,9 @@ pub(crate) const RECORD_HEADER: usize = 16;
 /// No record is larger; a length beyond it is damage and not a reason to allocate.
 pub(crate) const MAX_RECORD: usize = 64 << 20;
 const FILE_MAGIC: &[u8; 8] = b"SKOPJNL\n";
-const FORMAT_VERSION: u32 = 1;
+/// Since 2, entries say who wrote. Segments of version 1 are read and go on as they are.
+const FORMAT_VERSION: u32 = 2;
+const OLDEST_FORMAT_VERSION: u32 = 1;
 pub(crate) const RECORD_MAGIC: [u8; 2] = *b"JR";
 const LAST: u8 = 1;
 
@@ -36,7 +39,7 @@ pub(crate) fn parse_file_header(header: &[u8; FILE_HEADER]) -> Result<Seq, Malfo
     if &header[..8] != FILE_MAGIC {
         return Err(Malformed("file: it is not a journal"));
     }
-    if u32_at(header, 8) != FORMAT_VERSION {
+    if !(OLDEST_FORMAT_VERSION..=FORMAT_VERSION).contains(&u32_at(header, 8)) {
         return Err(Malformed(
             "file: it was written by another version of this program",
         ));
@@ -161,6 +164,15 @@ pub(crate) struct Bodies {
     n_after: Option<usize>,
     packed: Vec<u8>,
     is_packed: bool,
+    writers: Writers,
+}
+
+/// What [`Bodies`] were made of.
+#[derive(Debug)]
+pub(crate) struct Unpacked {
+    pub(crate) before: Option<Object>,
+    pub(crate) after: Option<Object>,
+    pub(crate) writers: Writers,
 }
 
 impl Bodies {
@@ -180,7 +192,13 @@ impl Bodies {
             n_after: after.map(<[u8]>::len),
             packed: if is_packed { packed } else { whole.to_vec() },
             is_packed,
+            writers: Writers::default(),
         }
+    }
+
+    /// Who wrote the state after.
+    pub(crate) fn with_writers(self, writers: Writers) -> Self {
+        Self { writers, ..self }
     }
 
     /// How many bytes it takes.
@@ -190,15 +208,19 @@ impl Bodies {
 
     fn write(&self, out: &mut Out<'_>) {
         let present = u8::from(self.n_before.is_some()) | u8::from(self.n_after.is_some()) << 1;
-        out.byte(present | u8::from(self.is_packed) << 2);
+        let has_writers = !self.writers.is_empty();
+        out.byte(present | u8::from(self.is_packed) << 2 | u8::from(has_writers) << 3);
         for len in [self.n_before, self.n_after].into_iter().flatten() {
             out.number(len as u64);
+        }
+        if has_writers {
+            self.writers.write(out);
         }
         out.0.extend_from_slice(&self.packed);
     }
 
-    /// The texts before and after.
-    fn read(mut input: In<'_>) -> Result<[Option<Vec<u8>>; 2], Malformed> {
+    /// The states before and after, and who wrote the latter. `input` stands before them.
+    pub(crate) fn read(mut input: In<'_>) -> Result<Unpacked, Malformed> {
         let flags = input.byte()?;
         let mut lens = [None; 2];
         for (bit, len) in lens.iter_mut().enumerate() {
@@ -210,6 +232,10 @@ impl Bodies {
         if total > 2 * MAX_RECORD {
             return Err(Malformed("object length"));
         }
+        let writers = match flags & 8 != 0 {
+            true => Writers::read(&mut input)?,
+            false => Writers::default(),
+        };
         let mut whole = match flags & 4 != 0 {
             true => {
                 lz4_flex::block::decompress(input.0, total).map_err(|_| Malformed("compressed object"))?
@@ -220,7 +246,12 @@ impl Bodies {
             return Err(Malformed("object length"));
         }
         let rest = whole.split_off(lens[0].unwrap_or(0));
-        Ok([lens[0].map(|_| whole), lens[1].map(|_| rest)])
+        let parse = |text: Vec<u8>| Object::parse(text.into()).map_err(|_| Malformed("object"));
+        Ok(Unpacked {
+            before: lens[0].map(|_| parse(whole)).transpose()?,
+            after: lens[1].map(|_| parse(rest)).transpose()?,
+            writers,
+        })
     }
 }
 
@@ -283,17 +314,6 @@ impl Meta {
     }
 }
 
-/// The objects of an entry, which `input` stands before.
-pub(crate) fn read_objects(input: In<'_>) -> Result<[Option<Object>; 2], Malformed> {
-    let [before, after] = Bodies::read(input)?;
-    let parse = |text: Option<Vec<u8>>| {
-        text.map(|text| Object::parse(text.into()))
-            .transpose()
-            .map_err(|_| Malformed("object"))
-    };
-    Ok([parse(before)?, parse(after)?])
-}
-
 /// The number and time of an entry, without reading further.
 pub(crate) fn peek(body: &[u8]) -> Result<(Seq, Timestamp), Malformed> {
     let mut input = In(body);
@@ -346,10 +366,22 @@ mod tests {
         head.check(body).unwrap();
         let mut input = In(body);
         assert_eq!(Meta::read(&mut input).unwrap(), meta());
-        let [before, after] = read_objects(input).unwrap().map(Option::unwrap);
+        let read = Bodies::read(input).unwrap();
+        let [before, after] = [read.before, read.after].map(Option::unwrap);
         assert_eq!(before.get(&["spec", "replicas"]), Some(1.into()));
         assert_eq!(after.get(&["spec", "replicas"]), Some(2.into()));
         assert!(body.len() < 150, "the second state costs little: {}", body.len());
+    }
+
+    #[test]
+    fn a_segment_of_the_first_format_is_read() {
+        let mut header = file_header(Seq(9));
+        header[8] = 1;
+        let sum = crc32c::crc32c(&header[..20]);
+        header[20..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(parse_file_header(&header), Ok(Seq(9)));
+        header[8] = 3;
+        assert!(parse_file_header(&header).is_err());
     }
 
     #[test]
@@ -369,7 +401,7 @@ mod tests {
         let bytes = entry();
         for end in 0..bytes.len() - RECORD_HEADER {
             let mut input = In(&bytes[RECORD_HEADER..RECORD_HEADER + end]);
-            let read = Meta::read(&mut input).and_then(|_| read_objects(input).map(|_| ()));
+            let read = Meta::read(&mut input).and_then(|_| Bodies::read(input).map(|_| ()));
             assert!(read.is_err(), "{end}");
         }
     }

@@ -160,7 +160,10 @@ fn complete_segment(
             tracing::warn!(segment = id.0, %error, "an index of the journal is made anew");
             let segment = read_segment(disk, id, first, len, None, false, damage)?;
             sidecar::write(disk, id, len, &segment.places())?;
-            segment.places_mut().keys = Vec::new();
+            // Where nothing can be written they stay in memory.
+            if disk.len(&sidecar::sidecar_name(id)).is_ok() {
+                segment.places_mut().keys = Vec::new();
+            }
             Ok(segment)
         }
     }

@@ -47,6 +47,9 @@ pub(crate) struct About {
     pub(crate) name: String,
     pub(crate) kind: GroupVersionKind,
     pub(crate) plural: String,
+    /// As the source told when it was last followed; empty in journals from before that was written down.
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
 }
 
 /// How far a collection is known.
@@ -211,12 +214,30 @@ impl About {
             &kind.version,
             &kind.kind,
             &self.plural,
+            &self.singular,
         ] {
             out.text(text);
+        }
+        out.number(self.short_names.len() as u64);
+        for name in &self.short_names {
+            out.text(name);
         }
     }
 
     pub(crate) fn read(input: &mut In<'_>) -> Result<(u32, Self), Malformed> {
+        let (number, mut about) = Self::read_without_names(input)?;
+        // Before singular and short names were written down a record ended here.
+        if !input.0.is_empty() {
+            about.singular = input.text()?.into();
+            for _ in 0..input.number()? {
+                about.short_names.push(input.text()?.into());
+            }
+        }
+        Ok((number, about))
+    }
+
+    /// Reads what was written before there were names other than the plural.
+    pub(crate) fn read_without_names(input: &mut In<'_>) -> Result<(u32, Self), Malformed> {
         let number = read_number(input)?;
         let (source, name) = (input.text()?.into(), input.text()?.into());
         let kind = GroupVersionKind::new(input.text()?, input.text()?, input.text()?);
@@ -228,6 +249,7 @@ impl About {
                 name,
                 kind,
                 plural,
+                ..Self::default()
             },
         ))
     }

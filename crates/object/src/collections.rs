@@ -58,6 +58,10 @@ pub struct Collection {
     pub kind: GroupVersionKind,
     /// The plural, as in paths.
     pub plural: String,
+    /// The name for one of them; empty if that is not known.
+    pub singular: String,
+    /// Abbreviations.
+    pub short_names: Vec<String>,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
     /// How to read and follow it.

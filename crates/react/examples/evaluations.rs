@@ -105,6 +105,7 @@ fn entry() -> Entry {
         uid: "0b1c".to_owned(),
         version: ResourceVersion::from("42"),
         observed: Observed::Live,
+        by: Vec::new(),
         before: Some(Object::from_value(&before).expect("an object")),
         after: Some(Object::from_value(&after).expect("an object")),
     }

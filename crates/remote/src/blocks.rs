@@ -37,6 +37,12 @@ pub enum BlocksError {
     /// Someone else opened the same blocks later. Nothing will be written any more.
     #[error("another replica took over what is kept in {0}; this one must stop")]
     TakenOver(String),
+    /// The server no longer has all that it acknowledged. Going on would leave files with holes in them.
+    #[error(
+        "{0} went back to an earlier state, as after a failover to a server that lagged; this replica must stop, and the \
+         next start goes on from what is there"
+    )]
+    WentBack(String),
     /// It is not known whether it was done. To be tried again: doing it twice changes nothing.
     #[error("{0}")]
     Unavailable(String),

@@ -14,8 +14,8 @@ use crate::BlocksError;
 pub(crate) struct Health {
     /// Cancelled once nobody waits for an answer any more.
     pub(crate) given_up: CancellationToken,
-    /// Cancelled once another replica took over.
-    pub(crate) taken_over: CancellationToken,
+    /// Cancelled once nothing will be written any more.
+    pub(crate) is_lost: CancellationToken,
     error: OnceLock<BlocksError>,
     is_waiting: AtomicBool,
     pub(crate) n_retries: AtomicU64,
@@ -30,7 +30,7 @@ impl Health {
         self.is_waiting.load(Relaxed)
     }
 
-    /// Why nothing will be written any more, if another took over.
+    /// Why nothing will be written any more, if so.
     pub(crate) fn lost(&self) -> Option<&BlocksError> {
         self.error.get()
     }
@@ -38,7 +38,7 @@ impl Health {
     pub(crate) fn lose(&self, error: &BlocksError) {
         if self.error.set(error.clone()).is_ok() {
             tracing::error!(%error, "nothing is written any more");
-            self.taken_over.cancel();
+            self.is_lost.cancel();
         }
     }
 

@@ -5,29 +5,37 @@
 //! each: the server refuses what does not fit. Taking over is a message too, after which the next one of the writer before
 //! does not fit. Those that it sent without waiting could fit again by chance, so each of them also names the message that
 //! must be before it. After a connection was lost the writer looks whether the epoch is still its own, and where the
-//! stream ends.
+//! stream ends. If that is before the last message that was acknowledged, the leader of the stream is new and has not
+//! caught up, which is waited for, or the stream lost something, and then it is not gone on with.
 
-use std::{collections::BTreeMap, error::Error, ops::Range, time::Duration};
+mod link;
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 use async_nats::{
-    ConnectOptions, HeaderMap, ServerAddr,
+    HeaderMap,
     header::{NATS_EXPECTED_LAST_MESSAGE_ID, NATS_EXPECTED_LAST_SEQUENCE, NATS_MESSAGE_ID},
     jetstream::{
-        self,
         context::{PublishError, PublishErrorKind},
+        message::StreamMessage,
         stream::{Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream},
     },
 };
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 use uuid::Uuid;
 
+use self::link::Link;
 use crate::{Block, Blocks, BlocksError, Extent, FileId, tls, url::NatsServer};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many blocks are asked for at once.
 const GETS: usize = 32;
 
@@ -37,15 +45,20 @@ pub struct NatsBlocks {
     server: NatsServer,
     tls: Option<rustls::ClientConfig>,
     epoch: String,
+    /// The number of the message that has our epoch.
+    epoch_at: u64,
+    /// The number of the last message that was acknowledged.
+    acknowledged: AtomicU64,
+    /// Since when the stream ends before that.
+    behind_since: std::sync::Mutex<Option<Instant>>,
     /// Nothing while it is not known where the stream ends.
     writer: Mutex<Option<Writer>>,
-    reader: Mutex<Option<Stream>>,
+    reader: Mutex<Option<Link>>,
 }
 
 #[derive(Debug)]
 struct Writer {
-    context: jetstream::Context,
-    stream: Stream,
+    link: Link,
     /// The number of the last message.
     last: u64,
 }
@@ -55,6 +68,12 @@ enum Refused {
     /// Its number does not fit.
     Misplaced,
     Failed(BlocksError),
+}
+
+impl From<BlocksError> for Refused {
+    fn from(error: BlocksError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl NatsBlocks {
@@ -67,14 +86,17 @@ impl NatsBlocks {
             true => Some(tls::client_config(server.root_cert.as_deref())?),
             false => None,
         };
-        let blocks = Self {
+        let mut blocks = Self {
             server: server.clone(),
             tls,
             epoch: Uuid::new_v4().to_string(),
+            epoch_at: 0,
+            acknowledged: AtomicU64::new(0),
+            behind_since: std::sync::Mutex::default(),
             writer: Mutex::default(),
             reader: Mutex::default(),
         };
-        let context = blocks.connect().await?;
+        let (context, lost) = blocks.connect().await?;
         let made = context.get_or_create_stream(blocks.config()).await;
         let mut stream = made.map_err(|error| blocks.failed("make a stream in", &error))?;
         blocks.check(&stream.cached_info().config)?;
@@ -84,15 +106,17 @@ impl NatsBlocks {
                 .map_err(|error| blocks.failed("read from", &error))?
                 .state
                 .last_sequence;
-            let mut writer = Writer {
+            let link = Link {
                 context: context.clone(),
                 stream: stream.clone(),
-                last,
+                lost: lost.clone(),
             };
+            let mut writer = Writer { link, last };
             let epoch = vec![(blocks.epoch_subject(), Bytes::from(blocks.epoch.clone()))];
             match blocks.publish(&mut writer, epoch).await {
                 Ok(()) => {
-                    *blocks.writer.lock().await = Some(writer);
+                    blocks.epoch_at = writer.last;
+                    *blocks.writer.get_mut() = Some(writer);
                     return Ok(blocks);
                 }
                 // The writer before was quicker.
@@ -100,36 +124,6 @@ impl NatsBlocks {
                 Err(Refused::Failed(error)) => return Err(error),
             }
         }
-    }
-
-    async fn connect(&self) -> Result<jetstream::Context, BlocksError> {
-        let mut servers = Vec::new();
-        for server in &self.server.servers {
-            let parsed: ServerAddr = server
-                .parse()
-                .map_err(|error| self.failed("connect to", &error))?;
-            servers.push(parsed);
-        }
-        let mut options = ConnectOptions::new()
-            .name("skopos")
-            .connection_timeout(CONNECT_TIMEOUT)
-            .ignore_discovered_servers()
-            // It tries each server once and gives up: whoever calls waits and connects anew.
-            .max_reconnects(servers.len())
-            .reconnect_delay_callback(|_| Duration::ZERO);
-        options = match (&self.server.user, &self.server.password) {
-            (Some(user), Some(password)) => options.user_and_password(user.clone(), password.clone()),
-            (Some(token), None) => options.token(token.clone()),
-            _ => options,
-        };
-        if let Some(tls) = &self.tls {
-            options = options.require_tls(true).tls_client_config(tls.clone());
-        }
-        let connected = options.connect(&servers[..]).await;
-        let client = connected.map_err(|error| self.failed("connect to", &error))?;
-        let mut context = jetstream::new(client);
-        context.set_timeout(ANSWER_TIMEOUT);
-        Ok(context)
     }
 
     fn config(&self) -> Config {
@@ -169,6 +163,14 @@ impl NatsBlocks {
         if found.storage != StorageType::File {
             return unusable("it must be stored in files");
         }
+        if found.num_replicas < self.server.n_replicas {
+            tracing::warn!(
+                stream = found.name,
+                replicas = found.num_replicas,
+                asked = self.server.n_replicas,
+                "the stream was made with fewer replicas than asked for; `nats stream edit --replicas` changes that"
+            );
+        }
         Ok(())
     }
 
@@ -182,24 +184,10 @@ impl NatsBlocks {
 
     /// Connects for writing, and finds out where the stream ends.
     async fn writer(&self) -> Result<Writer, BlocksError> {
-        let context = self.connect().await?;
-        let found = context.get_stream(&self.server.prefix).await;
-        let mut stream = found.map_err(|error| self.failed("write to", &error))?;
-        // Before the epoch is read: what comes after does not fit any more.
-        let info = stream.info().await;
-        let last = info
-            .map_err(|error| self.failed("write to", &error))?
-            .state
-            .last_sequence;
-        let epoch = self.read(&stream, &self.epoch_subject()).await?;
-        match epoch == self.epoch.as_bytes() {
-            true => Ok(Writer {
-                context,
-                stream,
-                last,
-            }),
-            false => Err(self.taken_over()),
-        }
+        let link = self.link().await?;
+        // As it was before the epoch was read: what comes after does not fit any more.
+        let last = link.stream.cached_info().state.last_sequence;
+        Ok(Writer { link, last })
     }
 
     /// Publishes messages one after the other, and waits for all.
@@ -214,13 +202,16 @@ impl NatsBlocks {
             if let Some(before) = before.replace(id) {
                 headers.insert(NATS_EXPECTED_LAST_MESSAGE_ID, before);
             }
-            let sent = writer.context.publish_with_headers(subject, headers, bytes).await;
+            let context = &writer.link.context;
+            let sent = context.publish_with_headers(subject, headers, bytes).await;
             acks.push(sent.map_err(|error| self.refused(&error))?);
         }
         for ack in acks {
-            let ack = ack.await.map_err(|error| self.refused(&error))?;
+            let ack = async { ack.await.map_err(|error| self.refused(&error)) };
+            let ack = self.answered(&writer.link, ack).await?;
             writer.last = ack.sequence;
         }
+        self.acknowledged.store(writer.last, Relaxed);
         Ok(())
     }
 
@@ -251,32 +242,36 @@ impl NatsBlocks {
         }
     }
 
-    async fn reader(&self) -> Result<Stream, BlocksError> {
+    async fn reader(&self) -> Result<Link, BlocksError> {
         let mut slot = self.reader.lock().await;
-        if let Some(stream) = &*slot {
-            return Ok(stream.clone());
+        if let Some(link) = &*slot {
+            return Ok(link.clone());
         }
-        let found = self.connect().await?.get_stream(&self.server.prefix).await;
-        let stream = found.map_err(|error| self.failed("read from", &error))?;
-        *slot = Some(stream.clone());
-        Ok(stream)
+        let link = self.link().await?;
+        *slot = Some(link.clone());
+        Ok(link)
     }
 
     /// The last message of a subject, from the leader of the stream: the other servers may lag.
-    async fn read(&self, stream: &Stream, subject: &str) -> Result<Bytes, BlocksError> {
+    async fn message(&self, stream: &Stream, subject: &str) -> Result<Option<StreamMessage>, BlocksError> {
         match stream.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => Ok(message.payload),
-            Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(Bytes::new()),
+            Ok(message) => Ok(Some(message)),
+            Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
             Err(error) => Err(self.failed("read from", &error)),
         }
     }
 
+    async fn read(&self, link: &Link, subject: &str) -> Result<Bytes, BlocksError> {
+        let message = self.answered(link, self.message(&link.stream, subject)).await?;
+        Ok(message.map(|message| message.payload).unwrap_or_default())
+    }
+
     async fn get_all(&self, file: FileId, numbers: Range<u32>) -> Result<Vec<Bytes>, BlocksError> {
-        let stream = self.reader().await?;
+        let link = self.reader().await?;
         let subjects = numbers.map(|number| self.subject(file, number));
         let reads = subjects.map(|subject| {
-            let stream = &stream;
-            async move { self.read(stream, &subject).await }
+            let link = &link;
+            async move { self.read(link, &subject).await }
         });
         let found = stream::iter(reads).buffered(GETS).try_collect().await;
         if found.is_err() {
@@ -286,10 +281,11 @@ impl NatsBlocks {
     }
 
     async fn list_all(&self) -> Result<Vec<Extent>, BlocksError> {
-        let stream = self.reader().await?;
+        let link = self.reader().await?;
         let failed = |error: &dyn Error| self.failed("read from", error);
         let all = format!("{}.>", self.server.prefix);
-        let mut subjects = stream
+        let mut subjects = link
+            .stream
             .info_with_subjects(all)
             .await
             .map_err(|error| failed(&error))?;
@@ -303,7 +299,7 @@ impl NatsBlocks {
         for (file, mut numbers) in numbers {
             numbers.sort_unstable();
             for number in numbers.into_iter().rev() {
-                let bytes = self.read(&stream, &self.subject(file, number)).await?;
+                let bytes = self.read(&link, &self.subject(file, number)).await?;
                 if !bytes.is_empty() {
                     extents.push(Extent {
                         file,
@@ -332,8 +328,14 @@ impl NatsBlocks {
         };
         let filter = format!("{}.{}.>", self.server.prefix, file.0);
         // Up to what we wrote: nothing that another may have written later goes.
-        let purge = writer.stream.purge().sequence(writer.last + 1).filter(filter);
-        purge.await.map_err(|error| self.failed("write to", &error))?;
+        let purge = writer
+            .link
+            .stream
+            .purge()
+            .sequence(writer.last + 1)
+            .filter(filter);
+        let purging = async { purge.await.map_err(|error| self.failed("write to", &error)) };
+        self.answered(&writer.link, purging).await?;
         *slot = Some(writer);
         Ok(())
     }

@@ -4,27 +4,43 @@
 //! statement that holds that row against changes and writes nothing if it is not its own: so nothing of a writer before
 //! shows, and nothing of a connection that was given up either. One statement is one transaction, and none is ever open
 //! while the server waits for us, so that whoever takes over waits for nobody.
+//!
+//! The address may name several servers, one of which can be written. Each put also writes how many there were, in a row
+//! beside the names of the files. A server that knows of fewer than were acknowledged is one that lagged when it was
+//! promoted, or a primary of before that came back: it is not gone on with.
 
-use std::{error::Error as _, ops::Range, sync::Arc, time::Duration};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
-use skopos_postgres_tls::MakeTls;
-use tokio::{sync::Mutex, task::JoinHandle};
-use tokio_postgres::{Client, Config, NoTls, Statement, config::SslMode, error::SqlState};
+use skopos_postgres::{Link, MakeTls, Server, Servers, told};
+use tokio::sync::Mutex;
+use tokio_postgres::{Client, Statement, config::SslMode, error::SqlState};
 
 use crate::{Block, Blocks, BlocksError, Extent, FileId, tls, url::PostgresServer};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where the number of puts is: a block before the first one of the file of names, which nobody asks for.
+const COUNT: (i64, i64) = (0, -1);
 
 /// Blocks in a PostgreSQL database.
 #[derive(Debug)]
 pub struct PostgresBlocks {
-    server: PostgresServer,
+    place: String,
+    servers: Servers,
     tls: Option<MakeTls>,
     sql: Sql,
     epoch: i64,
+    /// How many puts were acknowledged, those of all epochs before included.
+    n_puts: AtomicU64,
+    /// How often a connection for writing was made: a reader from before may be at a server that is no longer the one.
+    n_writers: AtomicU64,
     /// Nothing while there is no connection of which it is known that it is good.
     writer: Mutex<Option<Writer>>,
     reader: Mutex<Option<Reader>>,
@@ -42,31 +58,16 @@ struct Writer {
 struct Reader {
     link: Link,
     get: Statement,
-}
-
-/// A connection, and the task that moves its bytes.
-#[derive(Debug)]
-struct Link {
-    client: Client,
-    driver: JoinHandle<()>,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
+    /// How many writers there had been.
+    n_writers: u64,
 }
 
 impl PostgresBlocks {
     /// Takes over the blocks of a database; makes its tables if they are not there.
     ///
     /// # Errors
-    /// If the server does not answer or does not allow it.
+    /// If no server that can be written answers, or it does not allow it.
     pub async fn open(server: &PostgresServer) -> Result<Self, BlocksError> {
-        let mut server = server.clone();
-        if server.config.get_connect_timeout().is_none() {
-            server.config.connect_timeout(CONNECT_TIMEOUT);
-        }
         let tls = match server.config.get_ssl_mode() {
             SslMode::Disable => None,
             _ => Some(MakeTls::new(Arc::new(tls::client_config(
@@ -74,35 +75,62 @@ impl PostgresBlocks {
             )?))),
         };
         let mut blocks = Self {
-            sql: Sql::new(&server),
-            server,
+            place: server.place.clone(),
+            servers: Servers::new(&server.config),
             tls,
+            sql: Sql::new(server),
             epoch: 0,
+            n_puts: AtomicU64::new(0),
+            n_writers: AtomicU64::new(0),
             writer: Mutex::default(),
             reader: Mutex::default(),
         };
-        let link = blocks.connect().await?;
+        let connected = blocks.servers.connect(blocks.tls.as_ref()).await;
+        let link = connected.map_err(|error| blocks.unavailable("connect to", &error.to_string()))?;
         blocks.make_tables(&link.client).await?;
         let row = link.client.query_one(&blocks.sql.take_over, &[]).await;
         blocks.epoch = row.map_err(|error| blocks.failed("take over", &error))?.get(0);
+        let found = link.client.query_one(&blocks.sql.standing, &[]).await;
+        let found = found.map_err(|error| blocks.failed("read from", &error))?;
+        blocks.n_puts = AtomicU64::new(count(found.get(1)));
         Ok(blocks)
     }
 
+    /// Connects to the first server that has all that was written.
     async fn connect(&self) -> Result<Link, BlocksError> {
-        let config: &Config = &self.server.config;
-        let failed = |error: tokio_postgres::Error| self.failed("connect to", &error);
-        match &self.tls {
-            Some(tls) => {
-                let (client, connection) = config.connect(tls.clone()).await.map_err(failed)?;
-                // What goes wrong with a connection is told to whoever waits for an answer.
-                let driver = tokio::spawn(connection.map(drop));
-                Ok(Link { client, driver })
+        let (mut reasons, mut went_back) = (Vec::new(), None);
+        for server in self.servers.iter() {
+            match self.connect_to(server).await {
+                Err(BlocksError::Unavailable(reason)) => reasons.push(reason),
+                Err(error @ BlocksError::WentBack(_)) => went_back = Some(error),
+                outcome => return outcome,
             }
-            None => {
-                let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
-                let driver = tokio::spawn(connection.map(drop));
-                Ok(Link { client, driver })
-            }
+        }
+        Err(went_back.unwrap_or_else(|| BlocksError::Unavailable(reasons.join("; "))))
+    }
+
+    async fn connect_to(&self, server: &Server) -> Result<Link, BlocksError> {
+        // Before the server is asked: what is written meanwhile need not be in its answer.
+        let acknowledged = self.n_puts.load(Relaxed);
+        let connected = server.connect(self.tls.as_ref()).await;
+        let link = connected.map_err(|error| {
+            let place = &self.place;
+            BlocksError::Unavailable(format!("cannot connect to {server} of {place}: {error}"))
+        })?;
+        let row = match link.client.query_opt(&self.sql.standing, &[]).await {
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => None,
+            found => found.map_err(|error| self.failed("read from", &error))?,
+        };
+        let Some(row) = row else {
+            return Err(self.went_back());
+        };
+        let (epoch, n_puts) = (row.get::<_, i64>(0), count(row.get(1)));
+        if epoch > self.epoch {
+            return Err(self.taken_over());
+        }
+        match epoch == self.epoch && n_puts >= acknowledged {
+            true => Ok(link),
+            false => Err(self.went_back()),
         }
     }
 
@@ -141,6 +169,7 @@ impl PostgresBlocks {
             .await
             .map_err(failed)?;
         let session = row.ok_or_else(|| self.taken_over())?.get(0);
+        self.n_writers.fetch_add(1, Relaxed);
         Ok(Writer {
             session,
             put: link.client.prepare(&self.sql.put).await.map_err(failed)?,
@@ -150,11 +179,13 @@ impl PostgresBlocks {
     }
 
     async fn reader(&self) -> Result<Reader, BlocksError> {
+        let n_writers = self.n_writers.load(Relaxed);
         let link = self.connect().await?;
         let get = link.client.prepare(&self.sql.get).await;
         Ok(Reader {
             get: get.map_err(|error| self.failed("read from", &error))?,
             link,
+            n_writers,
         })
     }
 
@@ -164,9 +195,14 @@ impl PostgresBlocks {
             Some(writer) => writer,
             None => self.writer().await?,
         };
-        let files: Vec<i64> = blocks.iter().map(|block| number(block.file)).collect();
-        let numbers: Vec<i64> = blocks.iter().map(|block| block.number.into()).collect();
-        let bytes: Vec<&[u8]> = blocks.iter().map(|block| block.bytes.as_ref()).collect();
+        let n_puts = self.n_puts.load(Relaxed) + 1;
+        let count = n_puts.to_be_bytes();
+        let (mut files, mut numbers, mut bytes) = (vec![COUNT.0], vec![COUNT.1], vec![&count[..]]);
+        for block in blocks {
+            files.push(number(block.file));
+            numbers.push(block.number.into());
+            bytes.push(&block.bytes);
+        }
         let written = writer
             .link
             .client
@@ -176,9 +212,10 @@ impl PostgresBlocks {
             )
             .await
             .map_err(|error| self.failed("write to", &error))?;
-        if written != blocks.len() as u64 {
+        if written != files.len() as u64 {
             return Err(self.taken_over());
         }
+        self.n_puts.store(n_puts, Relaxed);
         *slot = Some(writer);
         Ok(())
     }
@@ -186,8 +223,8 @@ impl PostgresBlocks {
     async fn get_all(&self, file: FileId, numbers: Range<u32>) -> Result<Vec<Bytes>, BlocksError> {
         let mut slot = self.reader.lock().await;
         let reader = match slot.take() {
-            Some(reader) => reader,
-            None => self.reader().await?,
+            Some(reader) if reader.n_writers == self.n_writers.load(Relaxed) => reader,
+            _ => self.reader().await?,
         };
         let (start, end) = (i64::from(numbers.start), i64::from(numbers.end));
         let rows = reader
@@ -238,23 +275,26 @@ impl PostgresBlocks {
     }
 
     fn taken_over(&self) -> BlocksError {
-        BlocksError::TakenOver(self.server.place.clone())
+        BlocksError::TakenOver(self.place.clone())
+    }
+
+    fn went_back(&self) -> BlocksError {
+        BlocksError::WentBack(self.place.clone())
     }
 
     fn failed(&self, what: &str, error: &tokio_postgres::Error) -> BlocksError {
-        let mut text = format!("cannot {what} {}: {error}", self.server.place);
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text.push_str(&format!(": {error}"));
-            cause = error.source();
-        }
+        let mut text = told(error);
         if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
             let (epoch, blocks) = (&self.sql.epoch_table, &self.sql.blocks_table);
             text.push_str(&format!(
                 "; let the user create tables, or make {epoch} and {blocks} yourself as the guide says and grant all on them"
             ));
         }
-        BlocksError::Unavailable(text)
+        self.unavailable(what, &text)
+    }
+
+    fn unavailable(&self, what: &str, why: &str) -> BlocksError {
+        BlocksError::Unavailable(format!("cannot {what} {}: {why}", self.place))
     }
 }
 
@@ -262,9 +302,15 @@ fn number(file: FileId) -> i64 {
     i64::try_from(file.0).unwrap_or(i64::MAX)
 }
 
+/// The number of puts as it is written; none was counted before this was.
+fn count(bytes: Option<&[u8]>) -> u64 {
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_be_bytes)
+}
+
 impl Blocks for PostgresBlocks {
     fn place(&self) -> &str {
-        &self.server.place
+        &self.place
     }
 
     fn put<'a>(&'a self, blocks: &'a [Block]) -> BoxFuture<'a, Result<(), BlocksError>> {
@@ -291,6 +337,7 @@ struct Sql {
     blocks_table: String,
     create: String,
     take_over: String,
+    standing: String,
     begin_session: String,
     put: String,
     remove: String,
@@ -316,9 +363,14 @@ impl Sql {
                  -- What is written is compressed already.
                  alter table {blocks} alter column bytes set storage external"
             ),
+            // In steps of any length: were an epoch lost by a failover, the next one must not be the same.
             take_over: format!(
-                "insert into {epoch} as old (epoch, session) values (1, 0)
-                 on conflict (one) do update set epoch = old.epoch + 1, session = 0 returning epoch"
+                "insert into {epoch} as old (epoch, session) values (1 + floor(random() * 1e9)::bigint, 0)
+                 on conflict (one) do update set epoch = old.epoch + excluded.epoch, session = 0 returning epoch"
+            ),
+            standing: format!(
+                "select epoch, (select bytes from {blocks} where file = {} and block = {}) from {epoch}",
+                COUNT.0, COUNT.1
             ),
             begin_session: format!(
                 "update {epoch} set session = session + 1 where epoch = $1 returning session"
@@ -332,7 +384,7 @@ impl Sql {
             get: format!("select block, bytes from {blocks} where file = $1 and block >= $2 and block < $3"),
             list: format!(
                 "select distinct on (file) file, block, octet_length(bytes) from {blocks}
-                 where octet_length(bytes) > 0 order by file, block desc"
+                 where block >= 0 and octet_length(bytes) > 0 order by file, block desc"
             ),
             epoch_table: epoch,
             blocks_table: blocks,

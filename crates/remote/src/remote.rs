@@ -142,10 +142,11 @@ impl Remote {
         self.shared.blocks.place()
     }
 
-    /// Waits until another replica takes over, and returns what to tell.
-    pub async fn taken_over(&self) -> BlocksError {
+    /// Waits until nothing can be written any more, because another replica took over or the server lost something, and
+    /// returns what to tell.
+    pub async fn lost(&self) -> BlocksError {
         let health = &self.shared.health;
-        health.taken_over.cancelled().await;
+        health.is_lost.cancelled().await;
         let error = health.lost().cloned();
         error.unwrap_or_else(|| BlocksError::TakenOver(self.place().to_owned()))
     }
@@ -265,7 +266,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Asks until there is an answer, another took over, or nobody waits any more.
+    /// Asks until there is an answer, nothing can be written any more, or nobody waits.
     fn persist<T: Send + 'static>(
         &self,
         call: impl Fn(Arc<dyn Blocks>) -> BoxFuture<'static, Result<T, BlocksError>> + Send + 'static,

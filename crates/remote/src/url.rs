@@ -3,7 +3,8 @@
 use std::{fmt, path::PathBuf, str::FromStr};
 
 /// The address of a server that keeps the journal, such as `postgres://skopos:secret@db:5432/audit?sslmode=require` or
-/// `nats://skopos:secret@nats:4222?replicas=3`. It is shown without user, password and options.
+/// `nats://skopos:secret@nats:4222?replicas=3`. It is shown without user, password and options. There may be several
+/// servers with commas between: those of a NATS cluster, or a PostgreSQL primary and its standbys.
 ///
 /// Of its own are the options `prefix`, of the tables or of the stream (default `skopos`), `sslrootcert`, a file with
 /// the authorities to trust, and for NATS `replicas`, how many servers have each message (default 1).
@@ -15,7 +16,7 @@ pub enum JournalUrl {
     Nats(NatsServer),
 }
 
-/// A PostgreSQL server.
+/// A PostgreSQL server, or a primary and its standbys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresServer {
     pub(crate) config: tokio_postgres::Config,
@@ -289,6 +290,7 @@ mod tests {
             ),
             ("postgres://me:hu@sh@db/audit", "postgres://db/audit"),
             ("postgres://me@db/audit?password=hush", "postgres://db/audit"),
+            ("postgres://me:hush@a:1,b:2/audit", "postgres://a:1,b:2/audit"),
             ("nats://me:hush@a:4222,b:4222?replicas=3", "nats://a:4222,b:4222"),
             ("tls://hush@a", "tls://a"),
         ];

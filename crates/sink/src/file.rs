@@ -31,7 +31,7 @@ impl File {
     pub(crate) fn new(spec: &Spec, max_batch: usize, context: Context<'_>) -> Result<Self, BadSink> {
         if !context.allowed.file {
             return Err(BadSink::NotAllowed(
-                "only sinks from the directory of Skopos may write files; use another destination",
+                "files are only for sinks from the directory of Skopos, or with --allow-file",
             ));
         }
         let path = PathBuf::from(&spec.path);

@@ -2,36 +2,24 @@
 
 mod table;
 
-use std::{error::Error, time::Duration};
+use std::fmt::Display;
 
 use futures_core::future::BoxFuture;
 use skopos_api::Postgres as Spec;
-use tokio::task::JoinHandle;
-use tokio_postgres::{
-    Client, Config, NoTls,
-    config::{Host, SslMode},
-    error::SqlState,
-    types::Json,
-};
+use skopos_postgres::{MakeTls, Servers, told};
+use tokio_postgres::{Client, Config, config::SslMode, error::SqlState, types::Json};
 
 use crate::{
-    Context, Destination, Event, Failure, Sent,
-    connect::BadSink,
-    link::Link,
-    secrets::{Hidden, text},
-    tls::Tls,
+    Context, Destination, Event, Failure, Sent, connect::BadSink, link::Link, secrets::text, tls::Tls,
 };
 
 use self::table::Table;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Inserts events into a table, one statement per batch. The id is the primary key, so repetitions change nothing.
 #[derive(Debug)]
 pub(crate) struct Postgres {
-    config: Config,
-    password: Option<Hidden>,
-    tls: Option<Tls>,
+    servers: Servers,
+    tls: Option<MakeTls>,
     table: Table,
     max_batch: usize,
     link: Link<Open>,
@@ -40,44 +28,33 @@ pub(crate) struct Postgres {
 /// A connection whose table exists.
 #[derive(Debug)]
 struct Open {
-    client: Client,
+    link: skopos_postgres::Link,
     insert: tokio_postgres::Statement,
-    _driver: Driver,
-}
-
-/// The task that moves the bytes of a connection; ends with it.
-#[derive(Debug)]
-struct Driver(JoinHandle<()>);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Postgres {
     pub(crate) async fn new(spec: &Spec, max_batch: usize, context: Context<'_>) -> Result<Self, BadSink> {
         let mut config = address(&spec.url)?;
-        config.application_name("skopos").connect_timeout(CONNECT_TIMEOUT);
+        config.application_name("skopos");
         if spec.tls.is_some() {
             // Whoever says whom to trust does not want to go without when the server does.
             config.ssl_mode(SslMode::Require);
         }
+        if let Some(source) = &spec.password {
+            config.password(text(context.secrets, "password", source).await?.0);
+        }
+        let tls = match (
+            config.get_ssl_mode(),
+            Tls::new(spec.tls.as_ref(), context.secrets).await,
+        ) {
+            (SslMode::Disable, _) => None,
+            // It may go without, so it may lack authorities.
+            (SslMode::Prefer, Err(_)) => Some(Tls::trusting_nobody()),
+            (_, tls) => Some(tls?),
+        };
         Ok(Self {
-            password: match &spec.password {
-                Some(source) => Some(text(context.secrets, "password", source).await?),
-                None => None,
-            },
-            tls: match (
-                config.get_ssl_mode(),
-                Tls::new(spec.tls.as_ref(), context.secrets).await,
-            ) {
-                (SslMode::Disable, _) => None,
-                // It may go without, so it may lack authorities.
-                (SslMode::Prefer, Err(_)) => Some(Tls::trusting_nobody()),
-                (_, tls) => Some(tls?),
-            },
-            config,
+            servers: Servers::new(&config),
+            tls: tls.as_ref().map(Tls::for_postgres),
             table: Table::new(&spec.table)?,
             max_batch,
             link: Link::default(),
@@ -85,29 +62,10 @@ impl Postgres {
     }
 
     async fn connect(&self) -> Result<Open, Failure> {
-        let mut config = self.config.clone();
-        if let Some(password) = &self.password {
-            config.password(&password.0);
-        }
-        let (client, driver) = match &self.tls {
-            Some(tls) => {
-                let connected = config.connect(tls.for_postgres()).await;
-                let (client, connection) = connected.map_err(|error| self.failed("connect to", &error))?;
-                (client, tokio::spawn(drive(connection)))
-            }
-            None => {
-                let connected = config.connect(NoTls).await;
-                let (client, connection) = connected.map_err(|error| self.failed("connect to", &error))?;
-                (client, tokio::spawn(drive(connection)))
-            }
-        };
-        let driver = Driver(driver);
-        let insert = self.prepare(&client).await?;
-        Ok(Open {
-            client,
-            insert,
-            _driver: driver,
-        })
+        let connected = self.servers.connect(self.tls.as_ref()).await;
+        let link = connected.map_err(|error| self.unavailable("connect to", &error, ""))?;
+        let insert = self.prepare(&link.client).await?;
+        Ok(Open { link, insert })
     }
 
     /// Makes the table only if it is not there: the right to insert is then enough.
@@ -156,13 +114,6 @@ impl Postgres {
     }
 
     fn failed(&self, what: &str, error: &tokio_postgres::Error) -> Failure {
-        let hosts: Vec<_> = self
-            .config
-            .get_hosts()
-            .iter()
-            .zip(self.config.get_ports())
-            .map(show)
-            .collect();
         let hint = match error.code() {
             Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
                 "; give the user the right to insert, and to create the table or make it yourself"
@@ -172,10 +123,13 @@ impl Postgres {
             }
             _ => "",
         };
+        self.unavailable(what, &told(error), hint)
+    }
+
+    fn unavailable(&self, what: &str, why: &dyn Display, hint: &str) -> Failure {
         Failure::unavailable(format!(
-            "cannot {what} PostgreSQL at {}: {}{hint}",
-            hosts.join(", "),
-            told(error)
+            "cannot {what} PostgreSQL at {}: {why}{hint}",
+            self.servers
         ))
     }
 }
@@ -190,15 +144,6 @@ impl Destination for Postgres {
     }
 }
 
-async fn drive<S, T>(connection: tokio_postgres::Connection<S, T>)
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-{
-    // What goes wrong here is told to whoever waits for an answer.
-    let _ = connection.await;
-}
-
 /// One statement is one transaction: all events of a batch or none.
 async fn insert(open: &Open, events: &[Event]) -> Result<(), tokio_postgres::Error> {
     let column = |of: fn(&Event) -> &str| events.iter().map(of).collect::<Vec<_>>();
@@ -206,7 +151,8 @@ async fn insert(open: &Open, events: &[Event]) -> Result<(), tokio_postgres::Err
     let (types, sources) = (column(Event::cloud_event_type), column(|event| &event.source));
     let (subjects, times) = (column(|event| &event.subject), column(|event| &event.time));
     let data: Vec<_> = events.iter().map(|event| Json(table::data(event))).collect();
-    open.client
+    open.link
+        .client
         .execute(
             &open.insert,
             &[&ids, &rules, &types, &sources, &subjects, &times, &data],
@@ -219,23 +165,6 @@ async fn insert(open: &Open, events: &[Event]) -> Result<(), tokio_postgres::Err
 fn is_bad_data(error: &tokio_postgres::Error) -> bool {
     let class = error.code().map(|code| &code.code()[..2]);
     matches!(class, Some("22" | "23"))
-}
-
-fn told(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
-}
-
-fn show((host, port): (&Host, &u16)) -> String {
-    match host {
-        Host::Tcp(host) => format!("{host}:{port}"),
-        Host::Unix(path) => path.display().to_string(),
-    }
 }
 
 fn address(url: &str) -> Result<Config, BadSink> {

@@ -12,7 +12,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
 };
 use skopos_api::Tls as TlsSpec;
-use skopos_postgres_tls::MakeTls;
+use skopos_postgres::MakeTls;
 
 use crate::{
     Secrets,

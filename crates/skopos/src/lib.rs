@@ -37,6 +37,8 @@ pub mod prelude {
 /// The guides of the repository, so that their Rust is compiled with the tests.
 #[cfg(doctest)]
 mod guides {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
     #[doc = include_str!("../../../docs/guide/watching.md")]
     struct Watching;
     #[doc = include_str!("../../../docs/guide/from-client-go.md")]

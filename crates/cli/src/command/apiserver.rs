@@ -45,6 +45,9 @@ pub(crate) struct Apiserver {
     /// Tokens that are accepted, one per line: token,user,uid,"group,group"
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// Events of each kind that are kept: a watch that needs older ones is told to list again [default: 100000]
+    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u32).range(1..))]
+    default_watch_cache_size: Option<u32>,
     #[command(flatten)]
     ignored: Ignored,
 }
@@ -101,6 +104,7 @@ impl Apiserver {
             listen: SocketAddr::new(self.bind_address, self.secure_port),
             kubeconfig: self.kubeconfig.clone().unwrap_or_else(|| dir.join("kubeconfig")),
             reactions: None,
+            max_history_events: self.default_watch_cache_size,
             credentials: Credentials {
                 serving: self.serving_certificate(),
                 client_ca: self.client_ca_file.clone(),

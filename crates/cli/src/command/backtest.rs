@@ -26,7 +26,7 @@ Examples:
   skopos backtest -f rule.yaml --since 2026-11-01 --until 2026-11-08 --payloads 20
   skopos backtest -f rule.yaml -o json
 
-The file holds one Rule; a CustomResourceDefinition of what it watches, in the same file or named with a further -f,
+The file holds one Rule; a CustomResourceDefinition of what it watches, in the same file or named with a further -f, \
 lets names and types be checked. The exit code is 1 if the rule does not compile, or failed on a change.
 
 {EXIT_CODES}"))]

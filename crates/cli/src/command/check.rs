@@ -21,7 +21,7 @@ use crate::terminal::{self, ADDED, CHANGED, DELETED};
 Examples:
   skopos check -f rules
   skopos check -f rules crds/application.yaml
-  skopos check -f rules -R -o json
+  skopos check -f rules -o json
 
 A RuleTest says what a rule must do in given cases:
 
@@ -40,12 +40,9 @@ The exit code is 1 if there is a problem or a test fails. Warnings do not count.
 
 {EXIT_CODES}"))]
 pub(crate) struct Check {
-    /// File or directory of YAML or JSON, or - for standard input
+    /// File or directory (with what is below) of YAML or JSON, or - for standard input
     #[arg(short, long, value_name = "FILE", required = true, num_args = 1..)]
     filename: Vec<PathBuf>,
-    /// Look into subdirectories too
-    #[arg(short = 'R', long)]
-    recursive: bool,
     /// How to show what was found
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -53,7 +50,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        let files = RuleFiles::read(&self.filename, self.recursive);
+        let files = RuleFiles::read(&self.filename);
         let report = lint(&files).await;
         let text = match self.output {
             Format::Json => format!("{}\n", json!(report)),

@@ -42,6 +42,7 @@ impl Demo {
             kubeconfig: self.kubeconfig(),
             credentials: Credentials::default(),
             reactions: None,
+            max_history_events: None,
         };
         let plane = ControlPlane::start(settings).await?;
         let kubeconfig = plane.kubeconfig().to_owned();

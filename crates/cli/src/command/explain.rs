@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use skopos_control::{Explain as Question, Explained, ExplanationView};
+use skopos_control::{ChangeName, Explain as Question, Explained, ExplanationView};
 
 use super::backtest::rule_and_definitions;
 use crate::admin_client::DataDir;
@@ -21,16 +21,18 @@ use crate::terminal::{self, ADDED, DELETED, FAINT, STRONG};
 #[command(after_help = format!("\
 Examples:
   skopos explain 1234
+  skopos explain 2f1c0f9e-7d4b-4a8e-9a51-0f5d5c0c9d1e.created/ops.backup-failed
   skopos explain 2f1c0f9e-7d4b-4a8e-9a51-0f5d5c0c9d1e.created --rule ops/backup-failed
   skopos explain ops/backup-failed
   skopos explain 1234 -f rule.yaml
 
-`skopos history` shows the numbers of changes; their ids are in every delivery. With -f the rule in the file is asked,
-whether or not it is in force; without, a process must run on the data directory.
+`skopos history` shows the numbers of changes. The id of a delivery, as its receiver got it, stands for its change and its
+rule. With -f the rule in the file is asked, whether or not it is in force; without, a process must run on the data
+directory.
 
 {EXIT_CODES}"))]
 pub(crate) struct Explain {
-    /// Number or id of a change, or the name of a rule
+    /// Number or id of a change, id of a delivery, or the name of a rule
     #[arg(value_name = "CHANGE|RULE", required_unless_present = "filename")]
     what: Option<String>,
     /// Only this rule
@@ -72,25 +74,18 @@ impl Explain {
             (question.try_rule, question.definitions) = (Some(rule), definitions);
         }
         match &self.what {
-            Some(word) if is_change(word) => question.change = Some(word.clone()),
+            Some(word) if ChangeName::parse(word).is_some() => question.change = Some(word.clone()),
             Some(word) if self.rule.is_some() || !self.filename.is_empty() => {
-                return Err(
-                    Failure::usage(format!("{word:?} is neither the number nor the id of a change"))
-                        .hint("`skopos history` shows the numbers"),
-                );
+                return Err(Failure::usage(format!(
+                    "{word:?} is neither the number nor the id of a change or delivery"
+                ))
+                .hint("`skopos history` shows the numbers"));
             }
             Some(word) => question.rule = Some(word.clone()),
             None => {}
         }
         Ok(question)
     }
-}
-
-/// Whether a word is the number or the id of a change, not the name of a rule.
-fn is_change(word: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let end = word.rsplit_once('.').map(|(_, end)| end);
-    is_number(word) || end.is_some_and(|end| matches!(end, "created" | "deleted") || is_number(end))
 }
 
 fn show(explained: &Explained) -> String {
@@ -154,25 +149,4 @@ fn shown(one: &ExplanationView, named: bool) -> String {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_are_told_from_rules() {
-        for word in [
-            "12",
-            "2f1c.created",
-            "2f1c.deleted",
-            "2f1c.4711",
-            "widgets/home/a.created",
-        ] {
-            assert!(is_change(word), "{word}");
-        }
-        for word in ["backup-failed", "ops/backup-failed", "backup.failed", "v1.x", ""] {
-            assert!(!is_change(word), "{word}");
-        }
-    }
 }

@@ -35,10 +35,10 @@ Examples:
 
 Times are RFC 3339 (2026-11-16T08:00:00Z), days (2026-11-16) or how long ago (90s, 10m, 7d).
 
-A change that was only found by comparing (nobody was there when it happened) shows the time between which it
-happened. A hole is a time for which changes may be missing. With -o json each change is one line with seq, id, time,
-op, resource, namespace, name, uid, resourceVersion, observed (live, resumed, relist, first), notBefore and diff, with
---diff also before and after; a hole is a line with the field hole.
+A change that was only found by comparing (nobody was there when it happened) shows the time between which it \
+happened. A hole is a time for which changes may be missing. With -o json each change is one line with seq, id, time, \
+op, resource, namespace, name, uid, resourceVersion, observed (live, resumed, relist, first), notBefore, by (who wrote, where \
+managed fields tell) and diff, with --diff also before and after; a hole is a line with the field hole.
 
 {EXIT_CODES}"))]
 pub(crate) struct History {
@@ -173,8 +173,10 @@ impl Show {
         };
         let mut printer = Printer::new(self.output, self.diff, holes);
         let mut newest = Newest::new(self.last);
+        let mut n_found = 0;
         loop {
             let page = client.ask(&changes).await?;
+            n_found += page.changes.len();
             for damaged in &page.damaged {
                 let (from, to) = (damaged.from, damaged.to);
                 terminal::warn(&format!(
@@ -190,7 +192,15 @@ impl Show {
             }
         }
         printer.print(newest.rest())?;
-        if printer.end()? == 0 && self.output == Format::Text {
+        let n_printed = printer.end()?;
+        if let (Some(name), true) = (&changes.name, n_found == 0 && since.is_none() && until.is_none()) {
+            let text = format!("nothing is known of {resource} {name}");
+            let hint = format!(
+                "`skopos history {resource}` shows those of which something is; -n says in which namespace"
+            );
+            return Err(Failure::failed(text).hint(hint));
+        }
+        if n_printed == 0 && self.output == Format::Text {
             terminal::note(&format!("No changes of {resource} found."));
         }
         Ok(())

@@ -17,13 +17,11 @@ use crate::workload::{SecretRef, Workload, namespace, workload};
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
-  skopos manifests -f rules crds --image registry.example.com/skopos:0.1.0 | kubectl apply --server-side -f -
-  skopos manifests --image registry.example.com/skopos:0.1.0 --journal-secret skopos-journal
+  skopos manifests -f rules crds --image example.com/skopos:0.1.0 | kubectl apply --server-side -f -
+  skopos manifests --image example.com/skopos:0.1.0 --journal-secret skopos-journal
 
 {EXIT_CODES}"))]
 pub(crate) struct Manifests {
-    #[command(flatten)]
-    source: RuleSource,
     /// Container image; the Dockerfile of the repository makes one
     #[arg(long, value_name = "IMAGE")]
     image: String,
@@ -45,6 +43,9 @@ pub(crate) struct Manifests {
     /// How to print them
     #[arg(short, long, value_enum, default_value_t = ObjectFormat::Yaml)]
     output: ObjectFormat,
+    // Last: whatever follows would stand under its heading in the help.
+    #[command(flatten)]
+    source: RuleSource,
 }
 
 impl Manifests {

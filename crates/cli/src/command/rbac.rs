@@ -22,8 +22,6 @@ Examples:
 
 {EXIT_CODES}"))]
 pub(crate) struct Rbac {
-    #[command(flatten)]
-    source: RuleSource,
     /// Namespace that Skopos runs in
     #[arg(short, long, value_name = "NAME", default_value = "skopos-system")]
     namespace: String,
@@ -36,6 +34,9 @@ pub(crate) struct Rbac {
     /// How to print them
     #[arg(short, long, value_enum, default_value_t = ObjectFormat::Yaml)]
     output: ObjectFormat,
+    // Last: whatever follows would stand under its heading in the help.
+    #[command(flatten)]
+    source: RuleSource,
 }
 
 impl Rbac {

@@ -27,7 +27,7 @@ Examples:
   skopos replay ops/backup-failed --from 2026-11-16T08:00:00Z --to 2026-11-16T09:00:00Z
   skopos replay ops/backup-failed --from 1200 --to 1300 --sink ops/new-audit
 
---from and --to take times, or numbers of changes as `skopos history` shows them. Needs a running process. The exit code
+--from and --to take times, or numbers of changes as `skopos history` shows them. Needs a running process. The exit code \
 is 1 if a delivery was given up.
 
 {EXIT_CODES}"))]

@@ -29,7 +29,12 @@ impl Resume {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         let client = self.data_dir.open_running().await?;
         let rule = self.rule.clone();
-        client.ask(&ResumeRule { rule }).await?;
-        Ok(terminal::say(&format!("{} goes on", self.rule))?)
+        let resumed = client.ask(&ResumeRule { rule }).await?;
+        let rule = resumed.rule;
+        let said = match resumed.suspended {
+            Some(why) => format!("{rule} goes on; it was suspended: {why}"),
+            None => format!("{rule} was not suspended: there is nothing to resume"),
+        };
+        Ok(terminal::say(&said)?)
     }
 }

@@ -7,10 +7,12 @@ use clap::Args;
 use serde_json::json;
 use skopos_api::{Size, Span};
 use skopos_app::{LeaderConfig, ReactionsConfig, ReactionsError, run_reactions};
+use skopos_trace::Traces;
 
 use crate::connection::Connection;
 use crate::failure::{Code, EXIT_CODES, Failure, chain};
 use crate::journal_server::{self, JournalServer};
+use crate::otlp::Otlp;
 use crate::output::Format;
 use crate::rbac::LEASE;
 use crate::{signal, terminal};
@@ -30,8 +32,6 @@ Examples:
 
 {EXIT_CODES}"))]
 pub(crate) struct Run {
-    #[command(flatten)]
-    connection: Connection,
     /// Where to keep the journal and the state of deliveries
     #[arg(long, value_name = "DIR", default_value = ".skopos")]
     data_dir: PathBuf,
@@ -76,15 +76,20 @@ pub(crate) struct Run {
     /// Address at which /healthz, /readyz and /metrics are served, without access control
     #[arg(long, value_name = "ADDRESS")]
     endpoint: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
     /// How to write the line that says it is ready
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
+    // Last: whatever follows would stand under its heading in the help.
+    #[command(flatten)]
+    connection: Connection,
 }
 
 impl Run {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
+    pub(crate) async fn run(self, traces: Option<Traces>) -> Result<(), Failure> {
         let stop = signal::shutdown()?;
-        let config = self.config()?;
+        let config = self.config(traces)?;
         let client = self.connection.client().await?;
         let (format, dir) = (self.output, self.data_dir.clone());
         let ready = move || {
@@ -100,10 +105,11 @@ impl Run {
             .map_err(|error| ended(&error))
     }
 
-    fn config(&self) -> Result<ReactionsConfig, Failure> {
+    fn config(&self, traces: Option<Traces>) -> Result<ReactionsConfig, Failure> {
         let identity = self.leader_identity.clone().unwrap_or_else(|| {
             let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "skopos".into());
-            format!("{host}_{}", std::process::id())
+            // Not the process id: a container that is started again has the same.
+            format!("{host}_{:08x}", fastrand::u32(..))
         });
         Ok(ReactionsConfig {
             journal: self.journal.url()?,
@@ -118,6 +124,7 @@ impl Run {
             env: |name| std::env::var(name).ok(),
             journal_max_bytes: self.journal_max_bytes.map(|size| size.0),
             endpoint: self.endpoint,
+            traces,
             admin: self.admin,
             leader: self
                 .leader_elect

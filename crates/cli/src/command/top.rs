@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use skopos_control::{CaptureView, RuleView, SinkView, Status, StatusView};
+use skopos_control::{CaptureView, ConditionView, RecordView, RuleView, SinkView, Status, StatusView};
 use tokio::time::Instant;
 
 use crate::admin_client::{AdminClient, DataDir};
@@ -151,7 +151,11 @@ fn frame(status: &StatusView, rates: Option<&Rates>) -> String {
     add(captures(&status.captures));
     add(rules(&status.rules, rates));
     add(sinks(&status.sinks, rates));
+    add(records(&status.records));
     add(replays(status));
+    for problem in &status.unreadable {
+        let _ = writeln!(out, "\ncannot be used: {}", line(problem));
+    }
     out
 }
 
@@ -183,7 +187,7 @@ fn rules(rules: &[RuleView], rates: Option<&Rates>) -> Table {
             |of: fn(&skopos_control::RouteView) -> u64| rule.routes.iter().map(of).sum::<u64>().to_string();
         let trouble = match &rule.suspended {
             Some(why) => format!("suspended: {why}"),
-            None => unmet(rule).unwrap_or_else(|| rule.last_error.clone()),
+            None => unmet(&rule.conditions).unwrap_or_else(|| rule.last_error.clone()),
         };
         vec![
             rule.name.clone(),
@@ -211,9 +215,9 @@ fn rules(rules: &[RuleView], rates: Option<&Rates>) -> Table {
     table(headings, rules.iter().map(row).collect())
 }
 
-/// The first condition of a rule that does not hold.
-fn unmet(rule: &RuleView) -> Option<String> {
-    let one = rule.conditions.iter().find(|one| !one.holds)?;
+/// The first condition that does not hold.
+fn unmet(conditions: &[ConditionView]) -> Option<String> {
+    let one = conditions.iter().find(|one| !one.holds)?;
     Some(match one.message.is_empty() {
         true => format!("{}: {}", one.kind, one.reason),
         false => format!("{}: {}", one.reason, one.message),
@@ -233,7 +237,7 @@ fn sinks(sinks: &[SinkView], rates: Option<&Rates>) -> Table {
             sink.in_flight.to_string(),
             sink.dead.to_string(),
             down,
-            line(&sink.last_error),
+            line(&unmet(&sink.conditions).unwrap_or_else(|| sink.last_error.clone())),
         ]
     };
     let headings = [
@@ -247,6 +251,18 @@ fn sinks(sinks: &[SinkView], rates: Option<&Rates>) -> Table {
         "TROUBLE",
     ];
     table(headings, sinks.iter().map(row).collect())
+}
+
+fn records(records: &[RecordView]) -> Table {
+    let row = |record: &RecordView| {
+        let ready = record.conditions.iter().find(|one| one.kind == "Ready");
+        vec![
+            record.name.clone(),
+            ready.map_or_else(|| "-".to_owned(), |one| one.reason.clone()),
+            line(&unmet(&record.conditions).unwrap_or_default()),
+        ]
+    };
+    table(["RECORD", "STATE", "TROUBLE"], records.iter().map(row).collect())
 }
 
 fn replays(status: &StatusView) -> Table {

@@ -7,10 +7,12 @@ use clap::Args;
 use serde_json::json;
 use skopos_api::Size;
 use skopos_app::{Credentials, ReactionsConfig};
+use skopos_trace::Traces;
 
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::journal_server::JournalServer;
+use crate::otlp::Otlp;
 use crate::output::Format;
 use crate::{signal, terminal};
 
@@ -59,6 +61,8 @@ pub(crate) struct Up {
     /// Address at which /healthz, /readyz and /metrics are served, without access control
     #[arg(long, value_name = "ADDRESS")]
     endpoint: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
     /// How to write the line that says it is ready
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -68,10 +72,10 @@ pub(crate) struct Up {
 const IN_MEMORY: &str = "in-memory-";
 
 impl Up {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
+    pub(crate) async fn run(self, traces: Option<Traces>) -> Result<(), Failure> {
         let stop = signal::shutdown()?;
         let dir = self.journal_dir();
-        let plane = ControlPlane::start(self.settings(&dir)?).await?;
+        let plane = ControlPlane::start(self.settings(&dir, traces)?).await?;
         let (address, kubeconfig) = (plane.address(), plane.kubeconfig().display());
         let line = match self.output {
             Format::Text => format!("skopos is ready at https://{address} (kubeconfig {kubeconfig})"),
@@ -99,7 +103,7 @@ impl Up {
         self.data_dir.join(format!("{IN_MEMORY}{}", std::process::id()))
     }
 
-    fn settings(&self, journal_dir: &Path) -> Result<Settings, Failure> {
+    fn settings(&self, journal_dir: &Path, traces: Option<Traces>) -> Result<Settings, Failure> {
         let reactions = ReactionsConfig {
             journal: self.journal.url()?,
             files: self.files.clone(),
@@ -109,6 +113,7 @@ impl Up {
             env: |name| std::env::var(name).ok(),
             journal_max_bytes: self.journal_max_bytes.map(|size| size.0),
             endpoint: self.endpoint,
+            traces,
             admin_dir: self.data_dir.clone(),
             ..ReactionsConfig::new(journal_dir.to_owned())
         };
@@ -121,6 +126,7 @@ impl Up {
                 .unwrap_or_else(|| self.data_dir.join("kubeconfig")),
             credentials: Credentials::default(),
             reactions: Some(reactions),
+            max_history_events: None,
         })
     }
 }

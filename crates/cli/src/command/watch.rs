@@ -31,9 +31,9 @@ Examples:
   skopos watch pods -A -l tier=web -o json
   skopos watch applications --wait
 
-With -o json each change is one line with time, op (existing, created, updated, deleted), reason, resource, key,
-resourceVersion, final, diff (path, old, new) and object. The reason is how the change is known: first (it was there),
-watch (the server told of it), expired, other_history, broken_watch, unreadable or reopened (found by relisting, and
+With -o json each change is one line with time, op (existing, created, updated, deleted), reason, resource, key, \
+resourceVersion, final, diff (path, old, new) and object. The reason is how the change is known: first (it was there), \
+watch (the server told of it), expired, other_history, broken_watch, unreadable or reopened (found by relisting, and \
 why that was needed), kind_gone. A deletion that is not final shows the last state known, not the last there was.
 
 {EXIT_CODES}"))]

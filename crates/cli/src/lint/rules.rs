@@ -69,6 +69,9 @@ pub(super) async fn sinks(files: &RuleFiles, report: &mut Report) {
         let Resource::Sink(sink) = &loaded.resource else {
             continue;
         };
+        for mistake in sink.spec.mistakes() {
+            report.problem(&place(loaded), &title(&loaded.resource), mistake.to_string());
+        }
         let (_, namespace, _) = name(&loaded.resource);
         let context = Context {
             namespace: &namespace,
@@ -100,12 +103,15 @@ impl Secrets for Nothing {
     }
 }
 
-/// Checks what records leave out.
+/// Checks what records watch, keep and leave out.
 pub(super) fn records(files: &RuleFiles, report: &mut Report) {
     for loaded in &files.ours {
         let Resource::Record(record) = &loaded.resource else {
             continue;
         };
+        for mistake in record.spec.mistakes() {
+            report.problem(&place(loaded), &title(&loaded.resource), mistake.to_string());
+        }
         for (n, path) in record.spec.redact.iter().enumerate() {
             if let Err(error) = FieldPath::parse(path) {
                 let message = format!("spec.redact[{n}]: {error}");

@@ -55,10 +55,10 @@ impl Keeper {
         self.server.as_ref().map(|(url, _)| url.as_str())
     }
 
-    /// Stops the server, or starts it again.
-    pub(crate) async fn toggle(&mut self) {
+    /// Stops the server, or starts it again. Returns whether it was stopped.
+    pub(crate) async fn toggle(&mut self) -> bool {
         let Some((_, server)) = &mut self.server else {
-            return;
+            return false;
         };
         match (server, self.is_up) {
             (Server::Postgres(server), true) => server.stop().await,
@@ -67,6 +67,11 @@ impl Keeper {
             (Server::Nats(server), false) => server.start_again().await,
         }
         self.is_up = !self.is_up;
+        !self.is_up
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.is_up
     }
 
     pub(crate) async fn up(&mut self) {

@@ -1,112 +1,109 @@
-//! Kills at random: the watcher, the API server, the receiver. What was received adds up to what happened.
+//! Kills at random: the watcher, the API server, the receiver, each a process of its own. What was received adds up to what
+//! happened, and what is missing lies in holes that the journal tells of.
+//!
+//! With even seeds the API server forgets soon, and at least once nobody watches for longer than it remembers: then there
+//! must be such a hole.
 //!
 //! The journal is in a directory, or on a server: then each watcher begins with an empty directory, the server is stopped
 //! at random too, and a new watcher may come while the one before still works.
 //!
-//! `SEED=n` replays one, `SEEDS=n` runs more. With `SKOPOS_TARGET=<kubeconfig>` the API server is that one, and is not
-//! killed.
+//! `SEED=n` replays one, `SEEDS=n` runs more, `MINUTES=m` as many as there is time for, `CHANGES=n` makes each of them
+//! longer. With `SKOPOS_TARGET=<kubeconfig>` the API server is that one, and it is killed if `cargo xtask` started it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
+#[path = "../support/endpoint.rs"]
+#[expect(dead_code, reason = "other tests ask for health")]
+mod endpoint;
 mod keeper;
+mod length;
 mod receiver;
+mod server;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 mod truth;
 
-use std::{
-    net::TcpListener,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use skopos_client::{Api, Client, DeleteParams, Patch, Resource, Sources, WriteParams, connect};
 use skopos_object::GroupVersionKind;
-use skopos_testkit::seeds;
 
 use self::{
     keeper::Keeper,
+    length::Account,
     receiver::Receiver,
-    support::{Running, skopos},
-    truth::Truth,
+    server::Server,
+    support::{Running, run, skopos},
+    truth::{Hole, Truth, n_repeated},
 };
 
-/// What is not received within this time never will be.
+/// If nothing is received for so long, nothing ever will be.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An object that came and went in a hole is never received: that is not waited for longer.
+const CATCHING_UP: Duration = Duration::from_secs(5);
+
+/// Tests share a real API server, and must not see it killed by each other.
+static REAL: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// A process that watches.
+struct Watcher {
+    process: Running,
+    data_dir: String,
+}
+
+impl Watcher {
+    fn has_ended(&mut self) -> bool {
+        self.process.child.try_wait().unwrap().is_some()
+    }
+}
 
 struct World {
     rng: fastrand::Rng,
     dir: tempfile::TempDir,
-    kubeconfig: PathBuf,
-    /// The API server, unless it is somebody else's, and its port.
-    server: Option<(Running, u16)>,
-    watcher: Option<Running>,
+    server: Server,
+    watcher: Option<Watcher>,
     /// Watchers from whom another one took over; they end by themselves.
-    replaced: Vec<Running>,
+    replaced: Vec<Watcher>,
     /// How many watchers there were.
     n_watchers: u32,
     keeper: Keeper,
     receiver: Receiver,
     truth: Truth,
+    n_kills: usize,
+    n_outages: usize,
     /// A name for everything of this run: a cluster may have seen others.
     run: String,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
 }
 
 impl World {
     async fn new(seed: u64, keeper: Keeper) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let foreign = std::env::var_os("SKOPOS_TARGET").map(PathBuf::from);
-        let run = format!("run{seed}-{}-{}", keeper.name(), std::process::id());
-        let mut world = Self {
-            rng: fastrand::Rng::with_seed(seed),
-            kubeconfig: foreign.clone().unwrap_or_else(|| dir.path().join("kubeconfig")),
-            server: None,
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let world = Self {
+            server: Server::start(dir.path(), seed.is_multiple_of(2), &mut rng),
+            rng,
             watcher: None,
             replaced: Vec::new(),
             n_watchers: 0,
+            run: format!("run{seed}-{}-{}", keeper.name(), std::process::id()),
             keeper,
-            receiver: Receiver::start(seed).await,
+            receiver: Receiver::start(dir.path(), seed),
             truth: Truth::default(),
-            run,
+            n_kills: 0,
+            n_outages: 0,
             dir,
         };
-        if foreign.is_none() {
-            world.start_server(free_port());
-        }
         world.install().await;
         world
     }
 
-    fn start_server(&mut self, port: u16) {
-        let mut command = skopos(self.dir.path());
-        let port_text = port.to_string();
-        command.args([
-            "apiserver",
-            "--secure-port",
-            &port_text,
-            "--data-dir",
-            "server",
-            "--kubeconfig",
-            "kubeconfig",
-        ]);
-        let running = Running::start(&mut command);
-        running.lines.find("ready");
-        self.server = Some((running, port));
-    }
-
     async fn client(&self) -> Client {
         let sources = Sources {
-            explicit: Some(self.kubeconfig.clone()),
+            explicit: Some(self.server.kubeconfig()),
             ..Sources::default()
         };
         connect(&sources).await.unwrap()
@@ -133,10 +130,7 @@ impl World {
             Err(error) if !error.is_conflict() => panic!("{error}"),
             _ => {}
         }
-        let widgets = self.api().await;
-        while widgets.find("nothing").await.is_err() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        self.until_served().await;
         let url = self.receiver.url();
         let run = &self.run;
         let rules = format!(
@@ -147,6 +141,16 @@ impl World {
              existing: emit\n  do: [{{sink: out}}]\n"
         );
         std::fs::write(self.dir.path().join("rules.yaml"), rules).unwrap();
+    }
+
+    /// A server that was just started, and one that was just told of widgets, may not serve them yet.
+    async fn until_served(&self) {
+        let widgets = self.api().await;
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = widgets.find("nothing").await {
+            assert!(Instant::now() < deadline, "widgets are never served: {error}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     fn start_watcher(&mut self) {
@@ -160,16 +164,20 @@ impl World {
                 "rules.yaml",
             ])
             .arg("--kubeconfig")
-            .arg(&self.kubeconfig);
-        match self.keeper.url() {
-            None => command.args(["--data-dir", "data"]),
+            .arg(self.server.kubeconfig());
+        let data_dir = match self.keeper.url() {
+            None => "data".to_owned(),
             Some(url) => {
-                let own = format!("data-{}", self.n_watchers);
-                command.env("SKOPOS_JOURNAL", url).args(["--data-dir", &own])
+                command.env("SKOPOS_JOURNAL", url);
+                format!("data-{}", self.n_watchers)
             }
         };
+        command.args(["--data-dir", &data_dir]);
         self.n_watchers += 1;
-        self.watcher = Some(Running::start(&mut command));
+        self.watcher = Some(Watcher {
+            process: Running::start(&mut command),
+            data_dir,
+        });
     }
 
     /// Makes a change and notes it.
@@ -177,10 +185,11 @@ impl World {
         let name = format!("{}-{}", self.run, self.rng.u32(..8));
         let exists = api.find(&name).await.unwrap();
         let by = WriteParams::default();
+        let begun = Timestamp::now();
         match exists {
             Some(object) if self.rng.u32(..4) == 0 => {
                 api.delete(&name, &DeleteParams::default()).await.unwrap();
-                self.truth.note(&object, "deleted");
+                self.truth.note(&object, "deleted", begun);
             }
             Some(_) => {
                 let patch = json!({"spec": {"size": self.rng.u32(..)}});
@@ -189,13 +198,13 @@ impl World {
                     .as_str()
                     .unwrap()
                     .to_owned();
-                self.truth.note(&changed, &version);
+                self.truth.note(&changed, &version, begun);
             }
             None => {
                 let object = json!({"apiVersion": "crash.example.com/v1", "kind": "Widget",
                     "metadata": {"name": name, "labels": {"run": self.run}}, "spec": {"size": 0}});
                 let created = api.create(&object, &by).await.unwrap().value;
-                self.truth.note(&created, "created");
+                self.truth.note(&created, "created", begun);
             }
         }
     }
@@ -205,9 +214,9 @@ impl World {
     async fn see_replaced_end(&mut self, api: &Api) {
         let deadline = Instant::now() + PATIENCE;
         while let Some(mut watcher) = self.replaced.pop() {
-            match watcher.child.try_wait().unwrap() {
+            match watcher.process.child.try_wait().unwrap() {
                 Some(status) => assert!(!status.success(), "it ended as if nobody had taken over"),
-                None if self.watcher.as_mut().is_none_or(has_ended) => self.watcher = Some(watcher),
+                None if self.watcher.as_mut().is_none_or(Watcher::has_ended) => self.watcher = Some(watcher),
                 None => {
                     assert!(Instant::now() < deadline, "it was taken over and goes on");
                     self.act(api).await;
@@ -228,77 +237,192 @@ impl World {
                     self.replaced.push(before);
                 }
                 // Dropped means killed.
-                Some(watcher) => drop(watcher),
+                Some(watcher) => {
+                    drop(watcher);
+                    self.n_kills += 1;
+                }
                 None => self.start_watcher(),
             },
-            5 => self.keeper.toggle().await,
+            5 => self.n_kills += usize::from(self.keeper.toggle().await),
             2 => {
-                if let Some((server, port)) = self.server.take() {
-                    drop(server);
-                    self.start_server(port);
-                }
+                self.n_kills += usize::from(self.server.is_ours());
+                self.server.crash();
+                self.until_served().await;
             }
-            _ => self.receiver.toggle().await,
+            _ => self.n_kills += usize::from(self.receiver.toggle()),
+        }
+    }
+
+    /// Nobody watches while more happens than the API server remembers, if it can be made to forget.
+    async fn outlast_history(&mut self, api: &Api) {
+        let Some(n_changes) = self.server.forgets_after() else {
+            return self.disturb().await;
+        };
+        // Dropped means killed.
+        self.n_kills += self
+            .watcher
+            .take()
+            .into_iter()
+            .chain(self.replaced.drain(..))
+            .count();
+        for _ in 0..n_changes + self.rng.u32(5..20) {
+            self.act(api).await;
+        }
+        self.server.forget();
+        self.until_served().await;
+        self.n_outages += 1;
+        self.start_watcher();
+    }
+
+    /// Lets the last change be received, if all who take part are there: what follows is then seen as it happens.
+    async fn catch_up(&mut self) {
+        let is_watched = self.watcher.as_mut().is_some_and(|watcher| !watcher.has_ended());
+        let deadline = Instant::now() + CATCHING_UP;
+        while is_watched && self.keeper.is_up() && self.receiver.is_up() && Instant::now() < deadline {
+            if self.truth.has_last_of(&self.receiver.received()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Changes and disturbances in turns.
+    async fn live(&mut self, api: &Api) {
+        let (n_rounds, outage) = (self.rng.u32(6..12), self.rng.u32(1..6));
+        let n_changes = length::n_changes().unwrap_or(0);
+        for round in 0.. {
+            if round >= n_rounds && self.truth.n_changes() >= n_changes {
+                return;
+            }
+            for _ in 0..self.rng.u32(5..40) {
+                self.act(api).await;
+            }
+            if self.rng.bool() {
+                self.catch_up().await;
+            }
+            match round == outage || self.rng.u32(..20) == 0 {
+                true => self.outlast_history(api).await,
+                false => self.disturb().await,
+            }
+            // Mostly nobody is away for long, so that most is seen as it happens.
+            if self.watcher.is_none() && self.rng.u32(..3) != 0 {
+                self.start_watcher();
+            }
+        }
+    }
+
+    /// Where the journal says that changes may be missing; nothing while nobody can be asked.
+    fn holes(&self) -> Vec<Hole> {
+        let Some(watcher) = &self.watcher else {
+            return Vec::new();
+        };
+        let words = [
+            "history",
+            "widgets.crash.example.com",
+            "--output=json",
+            "--data-dir",
+        ];
+        let told = run(self.dir.path(), &[&words[..], &[&watcher.data_dir]].concat());
+        let time = |hole: &Value, name: &str| hole[name].as_str().unwrap().parse().unwrap();
+        told.out
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).unwrap().get("hole").cloned())
+            .map(|hole| Hole {
+                from: time(&hole, "from"),
+                to: time(&hole, "to"),
+            })
+            .collect()
+    }
+
+    /// Waits until everything adds up, or fails with what does not.
+    async fn see_it_add_up(&self, seed: u64) -> Account {
+        let (mut n_received, mut deadline) = (0, Instant::now());
+        loop {
+            let (received, holes) = (self.receiver.received(), self.holes());
+            if received.len() > n_received {
+                (n_received, deadline) = (received.len(), Instant::now() + PATIENCE);
+            }
+            let wrong = match self.truth.check(&received, &holes) {
+                Ok(_) if self.n_outages > 0 && holes.is_empty() => "an outage is not declared".to_owned(),
+                Ok(n_in_holes) => return self.account(&received, holes.len(), n_in_holes),
+                Err(wrong) => wrong,
+            };
+            assert!(Instant::now() < deadline, "seed {seed}: {wrong}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn account(&self, received: &[Value], n_holes: usize, n_in_holes: usize) -> Account {
+        Account {
+            n_seeds: 1,
+            n_changes: self.truth.n_changes(),
+            n_kills: self.n_kills,
+            n_outages: self.n_outages,
+            n_holes,
+            n_in_holes,
+            n_repeated: n_repeated(received),
         }
     }
 }
 
-fn has_ended(watcher: &mut Running) -> bool {
-    watcher.child.try_wait().unwrap().is_some()
-}
-
-async fn crash(seed: u64, keeper: Keeper) {
+/// One life.
+async fn crash(seed: u64, keeper: Keeper) -> Account {
+    let _alone = match std::env::var_os("SKOPOS_TARGET") {
+        Some(_) => Some(REAL.lock().await),
+        None => None,
+    };
     let mut world = World::new(seed, keeper).await;
     let api = world.api().await;
     world.start_watcher();
     // What happened before the watcher was there for the first time is nobody's loss.
     world.act(&api).await;
-    world
-        .receiver
-        .until(PATIENCE, |received| !received.is_empty())
-        .await;
-    for _ in 0..world.rng.u32(6..12) {
-        for _ in 0..world.rng.u32(5..40) {
-            world.act(&api).await;
-        }
-        world.disturb().await;
+    let deadline = Instant::now() + PATIENCE;
+    while world.receiver.received().is_empty() {
+        assert!(
+            Instant::now() < deadline,
+            "seed {seed}: nothing was ever received"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    world.live(&api).await;
     world.keeper.up().await;
-    if world.watcher.as_mut().is_none_or(has_ended) {
+    if world.watcher.as_mut().is_none_or(Watcher::has_ended) {
         world.start_watcher();
     }
     world.see_replaced_end(&api).await;
-    world.receiver.up().await;
-    let truth = std::mem::take(&mut world.truth);
-    let received = world
-        .receiver
-        .until(PATIENCE, |received| truth.is_settled(received))
-        .await;
-    truth.check(&received, seed);
+    world.receiver.up();
+    // Asked before it has its data directory, `history` would open that itself.
+    world
+        .watcher
+        .as_ref()
+        .inspect(|watcher| drop(watcher.process.lines.find("skopos is watching")));
+    world.see_it_add_up(seed).await
+}
+
+/// Some lives, one after the other.
+async fn run_lives(default: u64, keeper: impl AsyncFn() -> Keeper) {
+    let (mut sum, mut name) = (Account::default(), "");
+    for seed in length::seeds(default) {
+        let keeper = keeper().await;
+        name = keeper.name();
+        let account = crash(seed, keeper).await;
+        eprintln!("{name}, seed {seed}: {account}");
+        sum += account;
+    }
+    eprintln!("journal in {name}, {} seeds: {sum}", sum.n_seeds);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_received_adds_up_to_what_happened() {
-    for seed in seeds(3) {
-        crash(seed, Keeper::directory()).await;
-    }
+    run_lives(3, async || Keeper::directory()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_received_adds_up_with_a_journal_in_postgres() {
-    for seed in seeds(1) {
-        crash(seed, Keeper::postgres().await).await;
-    }
+    run_lives(1, Keeper::postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_received_adds_up_with_a_journal_in_nats() {
-    for seed in seeds(1) {
-        crash(seed, Keeper::nats().await).await;
-    }
-}
-
-/// The data of an event.
-fn data(event: &Value) -> &Value {
-    &event["data"]
+    run_lives(1, Keeper::nats).await;
 }

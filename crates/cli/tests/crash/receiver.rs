@@ -1,41 +1,40 @@
-//! Receives events over HTTP, and is not to be relied on.
+//! Receives events over HTTP in a process of its own, which is killed, and is not to be relied on while it lives.
 
 use std::{
+    fs::{File, OpenOptions},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
-};
 
-/// An endpoint that fails, forgets to answer, and goes away.
+use crate::endpoint::free_port;
+
+const PORT: &str = "CRASH_RECEIVER_PORT";
+const FILE: &str = "CRASH_RECEIVER_FILE";
+const SEED: &str = "CRASH_RECEIVER_SEED";
+
+/// An endpoint that fails, forgets to answer, and is killed. What it took is in a file, one event a line.
 pub(crate) struct Receiver {
     port: u16,
-    shared: Arc<Shared>,
+    file: PathBuf,
+    seed: u64,
     /// While it is up.
-    serving: Option<JoinSet<()>>,
-}
-
-struct Shared {
-    received: Mutex<Vec<Value>>,
-    rng: Mutex<fastrand::Rng>,
+    process: Option<Child>,
 }
 
 impl Receiver {
-    pub(crate) async fn start(seed: u64) -> Self {
+    pub(crate) fn start(dir: &Path, seed: u64) -> Self {
         let mut receiver = Self {
-            port: crate::free_port(),
-            shared: Arc::new(Shared {
-                received: Mutex::default(),
-                rng: Mutex::new(fastrand::Rng::with_seed(seed)),
-            }),
-            serving: None,
+            port: free_port(),
+            file: dir.join("received"),
+            seed,
+            process: None,
         };
-        receiver.up().await;
+        receiver.up();
         receiver
     }
 
@@ -43,76 +42,130 @@ impl Receiver {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    pub(crate) async fn toggle(&mut self) {
-        match self.serving.take() {
-            // Everything that is under way breaks.
-            Some(mut serving) => serving.shutdown().await,
-            None => self.up().await,
+    /// Kills it, or starts it again. Returns whether it was killed.
+    pub(crate) fn toggle(&mut self) -> bool {
+        let was_up = self.process.is_some();
+        if was_up {
+            self.kill();
+        } else {
+            self.up();
         }
+        was_up
     }
 
-    pub(crate) async fn up(&mut self) {
-        if self.serving.is_some() {
+    pub(crate) fn is_up(&self) -> bool {
+        self.process.is_some()
+    }
+
+    pub(crate) fn up(&mut self) {
+        if self.process.is_some() {
             return;
         }
-        let listener = TcpListener::bind(("127.0.0.1", self.port)).await.unwrap();
-        let shared = self.shared.clone();
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, shared.clone()));
-            }
-        });
-        self.serving = Some(serving);
+        self.drop_torn_line();
+        self.seed += 1;
+        let process = Command::new(std::env::current_exe().unwrap())
+            .args(["receiver::as_told", "--exact", "--nocapture"])
+            .env(PORT, self.port.to_string())
+            .env(FILE, &self.file)
+            .env(SEED, self.seed.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.process = Some(process);
     }
 
-    /// Waits until what was received is enough.
-    pub(crate) async fn until(&self, patience: Duration, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-        let wait = async {
-            loop {
-                let received = self.shared.received.lock().unwrap().clone();
-                if enough(&received) {
-                    return received;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        match tokio::time::timeout(patience, wait).await {
-            Ok(received) => received,
-            // Let the check say what is missing.
-            Err(_) => self.shared.received.lock().unwrap().clone(),
+    /// Everything that was received until now.
+    pub(crate) fn received(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Killed while it wrote: nobody was told that this was received.
+    fn drop_torn_line(&self) {
+        let bytes = std::fs::read(&self.file).unwrap_or_default();
+        let end = bytes
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        if end < bytes.len() {
+            let file = OpenOptions::new().write(true).open(&self.file).unwrap();
+            file.set_len(end as u64).unwrap();
+        }
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
         }
     }
 }
 
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What the process shares between its connections.
+struct Shared {
+    file: File,
+    rng: fastrand::Rng,
+}
+
+/// The process itself, when it is started as one.
+#[test]
+fn as_told() {
+    let Ok(port) = std::env::var(PORT) else { return };
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(std::env::var_os(FILE).unwrap())
+        .unwrap();
+    let rng = fastrand::Rng::with_seed(std::env::var(SEED).unwrap().parse().unwrap());
+    let shared = Arc::new(Mutex::new(Shared { file, rng }));
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
+    for stream in listener.incoming().map_while(Result::ok) {
+        let shared = shared.clone();
+        std::thread::spawn(move || serve(stream, &shared));
+    }
+}
+
 /// Takes requests of one connection until it breaks.
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+fn serve(stream: TcpStream, shared: &Mutex<Shared>) {
     let mut stream = BufReader::new(stream);
-    while let Some(event) = read(&mut stream).await {
-        let fate = shared.rng.lock().unwrap().u32(..20);
+    while let Some(event) = read(&mut stream) {
+        let mut shared = shared.lock().unwrap();
+        let fate = shared.rng.u32(..20);
         // An event that is refused was not received; one whose answer is lost was.
         if fate != 0 {
-            shared.received.lock().unwrap().push(event);
+            shared.file.write_all(format!("{event}\n").as_bytes()).unwrap();
         }
+        drop(shared);
         let answer: &[u8] = match fate {
             0 => b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n",
             1 => return,
             _ => b"HTTP/1.1 204 No Content\r\n\r\n",
         };
-        if stream.write_all(answer).await.is_err() {
+        if stream.get_mut().write_all(answer).is_err() {
             return;
         }
     }
 }
 
 /// One CloudEvent in binary mode: its attributes are headers.
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
+fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     let mut event = json!({});
     let mut n_body = 0;
     loop {
         let mut line = String::new();
-        if stream.read_line(&mut line).await.ok()? == 0 {
+        if stream.read_line(&mut line).ok()? == 0 {
             return None;
         }
         let line = line.trim_end();
@@ -131,7 +184,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
         }
     }
     let mut body = vec![0; n_body];
-    stream.read_exact(&mut body).await.ok()?;
+    stream.read_exact(&mut body).ok()?;
     event["data"] = serde_json::from_slice(&body).ok()?;
     Some(event)
 }

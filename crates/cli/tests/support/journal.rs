@@ -1,6 +1,11 @@
 //! A data directory with a journal, filled by a capture, with a clock that the test sets.
 
-use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
+use std::{
+    cell::Cell,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_core::future::BoxFuture;
 use jiff::Timestamp;
@@ -37,6 +42,8 @@ impl Collections for One {
         Box::pin(std::future::ready(Ok(Collection {
             kind: GroupVersionKind::new("myapps.example.com", "v1", "Application"),
             plural: "applications".into(),
+            singular: "application".into(),
+            short_names: vec!["app".into()],
             namespaced: true,
             source: Arc::new(self.0.clone()) as Arc<dyn ListWatch>,
         })))
@@ -59,9 +66,22 @@ pub(crate) fn record(data_dir: &Path, steps: &[Step<'_>]) {
     }
 }
 
+/// Opens the journal. A program that another test starts just now has all our files until it executes, locks included.
+async fn open(data_dir: &Path) -> Journal {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match Journal::open(JournalConfig::new(data_dir.join("journal"))) {
+            Err(skopos_journal::OpenError::Locked { .. }) if Instant::now() < deadline => {
+                tokio::task::yield_now().await;
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 /// Captures until the first absence, and what follows from it. Returns how much was written down.
 async fn play(data_dir: &Path, source: &ModelSource, steps: &[Step<'_>], known: usize) -> usize {
-    let journal = Journal::open(JournalConfig::new(data_dir.join("journal"))).unwrap();
+    let journal = open(data_dir).await;
     let config = CaptureConfig {
         now,
         ..CaptureConfig::default()

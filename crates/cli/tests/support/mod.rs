@@ -25,6 +25,11 @@ pub(crate) fn skopos_as(program: &Path, dir: &Path) -> Command {
     for name in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "SKOPOS_LOG"] {
         command.env_remove(name);
     }
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("OTEL_")) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

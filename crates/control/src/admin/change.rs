@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skopos_api::Event;
-use skopos_journal::{Entry, Observed};
+use skopos_journal::{Entry, Observed, Writer};
 use skopos_object::{GroupResource, Object, Op, diff};
 
 /// One change of one object.
@@ -40,9 +40,9 @@ pub struct ChangeView {
     /// If it was only found later: it happened after this and before `time`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
-    /// Who wrote last, if the managers of fields are kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub manager: Option<String>,
+    /// Who wrote, as far as managed fields tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<WriterView>,
     /// The state before, if it was asked for and there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
@@ -52,6 +52,18 @@ pub struct ChangeView {
     /// The fields that differ, if they were asked for; empty if the object came or went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Vec<FieldDiff>>,
+}
+
+/// A field manager that took part in a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriterView {
+    /// Its name.
+    pub manager: String,
+    /// `Apply` or `Update`.
+    pub operation: String,
+    /// Such as `status`; empty for the object itself.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subresource: String,
 }
 
 /// How a change was observed.
@@ -114,10 +126,20 @@ impl ChangeView {
             resource_version: entry.version.to_string(),
             observed: observation(entry.observed),
             not_before: not_before(entry.observed),
-            manager: entry.after.as_ref().and_then(manager),
+            by: entry.by.iter().map(WriterView::new).collect(),
             before: state(Part::Before, &entry.before),
             after: state(Part::After, &entry.after),
             diff: parts.contains(&Part::Diff).then(|| fields(entry)),
+        }
+    }
+}
+
+impl WriterView {
+    fn new(writer: &Writer) -> Self {
+        Self {
+            manager: writer.manager.clone(),
+            operation: writer.operation.clone(),
+            subresource: writer.subresource.clone(),
         }
     }
 }
@@ -177,14 +199,4 @@ fn plain(object: &Object) -> Value {
         }
     }
     value
-}
-
-/// The manager whose fields were written last.
-fn manager(object: &Object) -> Option<String> {
-    let fields = object.get(&["metadata", "managedFields"])?;
-    let newest = fields
-        .as_array()?
-        .iter()
-        .max_by_key(|one| one["time"].as_str().unwrap_or_default().to_owned())?;
-    newest["manager"].as_str().map(str::to_owned)
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use skopos_api::Event;
 use skopos_journal::{Entry, Log as _, ReadError, Seq, Wanted};
 
-use super::{Admin, ChangeView, Part, Question, Refusal, change::op};
+use super::{Admin, ChangeName, ChangeView, Part, Question, Refusal, change::op};
 
 /// Changes in one page unless the question says otherwise.
 const DEFAULT_LIMIT: usize = 500;
@@ -134,6 +134,12 @@ impl Question for ShowChange {
 impl Admin {
     /// Finds a change by its number or its id.
     pub(crate) async fn find_change(&self, change: &str) -> Result<Entry, Refusal> {
+        let name = ChangeName::parse(change);
+        if let Some(ChangeName { rule: Some(rule), .. }) = name.as_ref().filter(|one| one.is_reconciled()) {
+            let message = format!("{change:?} is no change: the rule told again of an object as it was");
+            return Err(Refusal::bad(message).hint(format!("ask about the rule: skopos explain {rule}")));
+        }
+        let change = name.as_ref().map_or(change, |name| name.change.as_str());
         let found = match change.parse() {
             Ok(seq) => self.journal().get(Seq(seq)).await?,
             Err(_) => self.find_by_id(change).await?,

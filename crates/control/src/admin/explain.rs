@@ -10,7 +10,7 @@ use skopos_react::rule::{EdgeState, Explanation, Subject};
 
 use crate::ConditionView;
 
-use super::{Admin, ChangeView, Question, Refusal, changes::Walk, rules::GivenRule};
+use super::{Admin, ChangeName, ChangeView, Question, Refusal, changes::Walk, rules::GivenRule};
 
 /// Changes that are looked at to say what a rule has seen lately.
 const RECENT: usize = 5;
@@ -23,10 +23,10 @@ const CHUNK: usize = 200;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Explain {
-    /// The number or the id of a change.
+    /// The number or the id of a change, or the id of a delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// A rule in force, as `namespace/name`; all of them unless given.
+    /// A rule in force, as `namespace/name`; unless given that of the delivery, or else all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// A rule in YAML instead, whether or not it is in force.
@@ -88,11 +88,11 @@ impl Question for Explain {
     type Answer = Explained;
 
     async fn answer(&self, admin: &Admin) -> Result<Explained, Refusal> {
-        let rules = self.rules(admin)?;
         let Some(change) = &self.change else {
-            return self.recent(admin, &rules).await;
+            return self.recent(admin, &self.rules(admin)?).await;
         };
         let entry = admin.find_change(change).await?;
+        let rules = self.rules(admin)?;
         let mut explanations = Vec::new();
         for rule in rules.values() {
             explanations.push(admin.explain(rule, &entry).await?);
@@ -116,7 +116,13 @@ impl Explain {
             (None, None) if self.change.is_none() => {
                 Err(Refusal::bad("explain what? Name a change or a rule"))
             }
-            (None, None) => admin.rules(),
+            (None, None) => {
+                let name = self.change.as_deref().and_then(ChangeName::parse);
+                match name.and_then(|name| name.rule) {
+                    Some(rule) => Ok(BTreeMap::from([admin.rule(&rule)?])),
+                    None => admin.rules(),
+                }
+            }
         }
     }
 
@@ -140,7 +146,7 @@ impl Explain {
             change: None,
             explanations,
             conditions: match (&self.rule, rules.keys().next()) {
-                (Some(_), Some(name)) => admin.conditions().remove(name).unwrap_or_default(),
+                (Some(_), Some(name)) => admin.conditions().rules.remove(name).unwrap_or_default(),
                 _ => Vec::new(),
             },
         })

@@ -59,6 +59,16 @@ pub struct ResumeRule {
     pub rule: String,
 }
 
+/// A rule that goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumedRule {
+    /// Which, as `namespace/name`.
+    pub rule: String,
+    /// Why it stood still; nothing if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<String>,
+}
+
 /// It was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {}
@@ -110,11 +120,18 @@ impl Question for CancelReplay {
 
 impl Question for ResumeRule {
     const NAME: &'static str = "resume";
-    type Answer = Done;
+    type Answer = ResumedRule;
 
-    async fn answer(&self, admin: &Admin) -> Result<Done, Refusal> {
-        admin.reactor()?.resume(&admin.rule_name(&self.rule)).await?;
-        Ok(Done {})
+    async fn answer(&self, admin: &Admin) -> Result<ResumedRule, Refusal> {
+        let (reactor, rule) = (admin.reactor()?, admin.rule_name(&self.rule));
+        let before = reactor.status().rules.remove(&rule);
+        // A rule that only waits for the next minute of its limit goes on waiting.
+        let is_working = before.as_ref().is_some_and(|state| state.suspended.is_none());
+        if !is_working {
+            reactor.resume(&rule).await?;
+        }
+        let suspended = before.and_then(|state| state.suspended);
+        Ok(ResumedRule { rule, suspended })
     }
 }
 

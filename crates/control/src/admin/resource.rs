@@ -39,7 +39,7 @@ pub struct CollectionView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resolve {
-    /// Plural or kind in any case, alone or with its group after a dot.
+    /// Plural, kind, singular or short name in any case, alone or with its group after a dot.
     pub resource: String,
 }
 
@@ -87,10 +87,14 @@ impl CollectionView {
 }
 
 impl Admin {
-    /// The kind that a word means: a plural, kind or singular in any case, alone or with its group after a dot.
+    /// The kind that a word means: a plural, kind, singular or short name in any case, alone or with its group after a
+    /// dot. Short names count only where nothing else fits.
     pub(crate) fn kind_of(&self, word: &str) -> Result<(String, String), Refusal> {
         let known = self.journal().collections();
         let mut found: Vec<&Captured> = known.iter().filter(|one| is_meant(one, word)).collect();
+        if found.is_empty() {
+            found = known.iter().filter(|one| is_short_for(one, word)).collect();
+        }
         found.sort_by_key(|one| name(one));
         found.dedup_by_key(|one| name(one));
         match found.as_slice() {
@@ -120,14 +124,22 @@ fn name(captured: &Captured) -> String {
 }
 
 fn is_meant(captured: &Captured, word: &str) -> bool {
+    let names = [&captured.plural, &captured.kind.kind, &captured.singular];
+    is_one_of(captured, word, names.into_iter())
+}
+
+fn is_short_for(captured: &Captured, word: &str) -> bool {
+    is_one_of(captured, word, captured.short_names.iter())
+}
+
+fn is_one_of<'a>(captured: &Captured, word: &str, mut names: impl Iterator<Item = &'a String>) -> bool {
     let (word, group) = word
         .split_once('.')
         .map_or((word, None), |(word, group)| (word, Some(group)));
     let kind = &captured.kind;
     let with_version = format!("{}.{}", kind.version, kind.group);
     let is_group = group.is_none_or(|group| group == kind.group || group == with_version);
-    let same = |name: &str| name.eq_ignore_ascii_case(word);
-    is_group && (same(&captured.plural) || same(&kind.kind))
+    is_group && !word.is_empty() && names.any(|name| name.eq_ignore_ascii_case(word))
 }
 
 fn unknown(word: &str, known: &[Captured]) -> Refusal {

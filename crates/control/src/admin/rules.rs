@@ -11,7 +11,8 @@ use tokio::sync::watch;
 
 use super::{Admin, Reason, Refusal};
 use crate::{
-    ConditionView, Verdicts, conditions,
+    Verdicts,
+    conditions::Conditions,
     definitions::{is_definition_of, names, schema},
 };
 
@@ -155,7 +156,7 @@ impl Admin {
 
     /// A rule that is there but not in force says why.
     fn refuse_rule_with_problems(&self, is_meant: &dyn Fn(&str) -> bool) -> Result<(), Refusal> {
-        let verdicts = self.rules.as_ref().and_then(|rules| rules.verdicts());
+        let verdicts = self.verdicts();
         let wrong = verdicts.iter().flat_map(|verdicts| &verdicts.rules);
         match wrong.into_iter().find(|(name, _)| is_meant(name)) {
             Some((name, verdict)) => {
@@ -169,14 +170,19 @@ impl Admin {
         }
     }
 
-    /// The conditions of all rules, as far as they are known here.
-    pub(crate) fn conditions(&self) -> BTreeMap<String, Vec<ConditionView>> {
-        let Some(verdicts) = self.rules.as_ref().and_then(|rules| rules.verdicts()) else {
-            return BTreeMap::new();
+    /// What became of everything that was asked for, if that is known here.
+    pub(crate) fn verdicts(&self) -> Option<Arc<Verdicts>> {
+        self.rules.as_ref().and_then(|rules| rules.verdicts())
+    }
+
+    /// The conditions of everything, as far as they are known here.
+    pub(crate) fn conditions(&self) -> Conditions {
+        let Some(verdicts) = self.verdicts() else {
+            return Conditions::default();
         };
         let captures = self.capture.as_ref().map(Capture::status).unwrap_or_default();
         let status = self.reactor.as_ref().map(Reactor::status).unwrap_or_default();
-        conditions::of_rules(&verdicts, &captures, &self.journal.holes(), &status)
+        Conditions::new(&verdicts, &captures, &self.journal.holes(), &status)
     }
 
     /// A rule in force by its name, with or without its namespace.

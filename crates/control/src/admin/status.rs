@@ -8,7 +8,7 @@ use skopos_journal::{CaptureStatus, Log as _, Phase};
 use skopos_react::{ReplayState, RouteState, RuleState, SinkReport};
 
 use super::{Admin, Question, Refusal};
-use crate::ConditionView;
+use crate::{ConditionView, conditions::ByName};
 
 /// How is everything doing?
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,8 +27,14 @@ pub struct StatusView {
     pub rules: Vec<RuleView>,
     /// The sinks.
     pub sinks: Vec<SinkView>,
+    /// The records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<RecordView>,
     /// Replays under way, and the last that ended.
     pub replays: Vec<ReplayView>,
+    /// What of files cannot be used at all, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<String>,
 }
 
 /// How the journal is doing.
@@ -145,6 +151,19 @@ pub struct SinkView {
     /// What went wrong last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_error: String,
+    /// `Ready` and `Delivering`; none if no process runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionView>,
+}
+
+/// How a record is doing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordView {
+    /// As `namespace/name`.
+    pub name: String,
+    /// `Ready` and `CaptureComplete`.
+    pub conditions: Vec<ConditionView>,
 }
 
 /// How a replay is doing.
@@ -190,6 +209,7 @@ impl Question for Status {
             .as_ref()
             .map(skopos_react::Reactor::status)
             .unwrap_or_default();
+        let conditions = admin.conditions();
         Ok(StatusView {
             journal: JournalView {
                 first: stats.first.0,
@@ -201,16 +221,20 @@ impl Question for Status {
                 damaged: journal.damage().len(),
             },
             captures: captures.into_iter().map(CaptureView::from).collect(),
-            rules: rules(admin, reactions.rules),
-            sinks: reactions.sinks.into_iter().map(SinkView::from).collect(),
+            rules: rules(reactions.rules, conditions.rules),
+            sinks: sinks(reactions.sinks, conditions.sinks),
+            records: conditions.records.into_iter().map(RecordView::from).collect(),
             replays: reactions.replays.into_iter().map(ReplayView::from).collect(),
+            unreadable: admin
+                .verdicts()
+                .map(|verdicts| verdicts.unreadable.clone())
+                .unwrap_or_default(),
         })
     }
 }
 
 /// The rules that deliver, and those that are there but never were in force.
-fn rules(admin: &Admin, states: BTreeMap<String, RuleState>) -> Vec<RuleView> {
-    let mut conditions = admin.conditions();
+fn rules(states: BTreeMap<String, RuleState>, mut conditions: ByName) -> Vec<RuleView> {
     let mut views: Vec<RuleView> = states.into_iter().map(RuleView::from).collect();
     for view in &mut views {
         view.conditions = conditions.remove(&view.name).unwrap_or_default();
@@ -219,6 +243,22 @@ fn rules(admin: &Admin, states: BTreeMap<String, RuleState>) -> Vec<RuleView> {
         views.push(RuleView {
             conditions,
             ..RuleView::from((name, RuleState::default()))
+        });
+    }
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    views
+}
+
+/// The sinks that are delivered to, and those that are there but cannot be used or are not yet.
+fn sinks(reports: BTreeMap<String, SinkReport>, mut conditions: ByName) -> Vec<SinkView> {
+    let mut views: Vec<SinkView> = reports.into_iter().map(SinkView::from).collect();
+    for view in &mut views {
+        view.conditions = conditions.remove(&view.name).unwrap_or_default();
+    }
+    for (name, conditions) in conditions {
+        views.push(SinkView {
+            conditions,
+            ..SinkView::from((name, SinkReport::default()))
         });
     }
     views.sort_by(|a, b| a.name.cmp(&b.name));
@@ -288,7 +328,14 @@ impl From<(String, SinkReport)> for SinkView {
             in_flight: report.in_flight,
             down_seconds: report.down_for.as_ref().map(Duration::as_secs_f64),
             last_error: report.last_error,
+            conditions: Vec::new(),
         }
+    }
+}
+
+impl From<(String, Vec<ConditionView>)> for RecordView {
+    fn from((name, conditions): (String, Vec<ConditionView>)) -> Self {
+        Self { name, conditions }
     }
 }
 

@@ -5,7 +5,7 @@ use skopos_journal::{FieldPath, Limits, SelectionPart};
 use skopos_object::{CollectionName, LabelSelector, Object};
 use skopos_react::rule::SYSTEM_NAMESPACE;
 
-use super::{Found, Planned, Planner, ask};
+use super::{Planned, Planner, ask};
 use crate::{RecordVerdict, kinds::Given};
 
 /// A record without problems.
@@ -47,13 +47,15 @@ impl Planner {
         // One with a mistake leaves the last good one: to go on without its redactions would write down too much.
         if let Some(good) = self.records.get(name) {
             verdict.in_force = Some(good.generation);
-            self.put_in_force(good, definitions, &mut verdict, planned).await;
+            self.put_in_force(given, good, definitions, &mut verdict, planned)
+                .await;
         }
         planned.verdicts.records.insert(name.to_owned(), verdict);
     }
 
     async fn put_in_force(
         &self,
+        given: &Given<RecordSpec>,
         good: &GoodRecord,
         definitions: &[Object],
         verdict: &mut RecordVerdict,
@@ -69,13 +71,17 @@ impl Planner {
                 }
             };
             let name = CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
-            if let Some(asked) = &watched.version
-                && let Some(served) = self.served_version(&found, &name).await
-                && *asked != served
-            {
-                verdict.problems.push(format!(
-                    "spec.watch.version: changes are captured in version {served}, not {asked}: leave the field out"
-                ));
+            let problem = match self.version_problem(&found, watched.version.as_deref()).await {
+                Ok(problem) => {
+                    problem.or_else(|| self.scope_problem(&found, given, &watched.part.namespaces))
+                }
+                Err(()) => {
+                    planned.is_unsettled = true;
+                    None
+                }
+            };
+            if let Some(problem) = problem {
+                verdict.problems.push(problem);
                 continue;
             }
             let scoped = self.scoped(&found, &name, &watched.part);
@@ -94,24 +100,13 @@ impl Planner {
         verdict.collections.sort();
         verdict.collections.dedup();
     }
-
-    /// The version in which changes of a kind are captured: the one that the server prefers.
-    async fn served_version(&self, found: &Found, name: &CollectionName) -> Option<String> {
-        match &found.version {
-            Some(version) => Some(version.clone()),
-            None => {
-                let served = self.around.collections.open(name).await.ok()?;
-                Some(served.kind.version)
-            }
-        }
-    }
 }
 
 impl GoodRecord {
     /// Checks everything that can be checked without a server.
     fn read(given: &Given<RecordSpec>) -> Result<Self, Vec<String>> {
         let spec = given.spec.as_ref().map_err(|problem| vec![problem.clone()])?;
-        let mut problems = Vec::new();
+        let mut problems: Vec<String> = spec.mistakes().iter().map(ToString::to_string).collect();
         let mut redact = Vec::new();
         for path in &spec.redact {
             match FieldPath::parse(path) {

@@ -144,6 +144,10 @@ impl Planner {
 
     async fn connect(&self, given: &Given<SinkSpec>) -> Result<GoodSink, String> {
         let spec = given.spec.clone()?;
+        let mistakes: Vec<String> = spec.mistakes().iter().map(ToString::to_string).collect();
+        if !mistakes.is_empty() {
+            return Err(mistakes.join("; "));
+        }
         let around = &self.around;
         let values = self.values(given);
         let everything = Allowed {
@@ -162,7 +166,7 @@ impl Planner {
             client: around.client.as_ref(),
         };
         let destination = connect(&spec, context).await.map_err(|error| chain(&error))?;
-        let delivery = spec.delivery.clone();
+        let delivery = spec.delivery_in_force();
         Ok(GoodSink {
             generation: given.generation,
             spec,

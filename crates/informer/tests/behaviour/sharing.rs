@@ -62,6 +62,8 @@ impl Cluster {
         Ok(Collection {
             kind: GroupVersionKind::new(name.group.as_str(), version, "Thing"),
             plural: name.resource.clone(),
+            singular: String::new(),
+            short_names: Vec::new(),
             namespaced: true,
             source: server.source(),
         })

@@ -3,17 +3,18 @@
 use std::{collections::HashMap, sync::PoisonError};
 
 use jiff::Timestamp;
-use skopos_object::{Object, ObjectKey, Op, ResourceVersion};
+use skopos_object::{Malformed, Object, ObjectKey, Op, ResourceVersion};
 
 use super::Selection;
 use crate::{
     Journal, Observed,
     commit::Draft,
-    read::read_at,
-    record::{Bodies, Meta},
+    read::states_at,
+    record::{Bodies, Meta, Unpacked},
     redact::Redactor,
     segment::Location,
     state::{Known, Uid, mirror_key},
+    writers::Writers,
 };
 
 /// So many objects that are gone are written down at once.
@@ -36,9 +37,16 @@ enum Latest {
     Exists {
         uid: Uid,
         version: ResourceVersion,
-        body: Object,
+        last: State,
     },
     Gone,
+}
+
+/// A state of an object, and who wrote it.
+#[derive(Clone, Debug)]
+struct State {
+    object: Object,
+    writers: Writers,
 }
 
 /// The changes of one batch.
@@ -86,7 +94,7 @@ impl Comparison {
         let key = mirror_key(&object.key());
         let is_new = self.asked.takes(&object) && !self.asked_before.takes(&object);
         if is_new && matches!(self.before(&key, batch), Before::Nothing) {
-            self.created(key, self.redactor.redact(object), observed, batch);
+            self.created(key, self.state(object), observed, batch);
         }
     }
 
@@ -102,24 +110,23 @@ impl Comparison {
     pub(super) fn applied(&self, object: Object, observed: Observed, batch: &mut Batch) {
         let is_asked = self.asked.takes(&object);
         let observed_new = self.observed_new(&object, observed);
-        let object = self.redactor.redact(object);
         let key = mirror_key(&object.key());
         match self.before(&key, batch) {
             Before::Nothing => {
                 if is_asked {
-                    self.created(key, object, observed_new, batch);
+                    self.created(key, self.state(object), observed_new, batch);
                 }
             }
             Before::Exists { uid, version } if uid == Uid::new(object.uid()) => {
                 let is_new = version != object.resource_version();
                 if is_new && (is_asked || self.was_asked(&key, batch)) {
-                    self.updated(key, object, observed, batch);
+                    self.updated(key, self.state(object), observed, batch);
                 }
             }
             Before::Exists { .. } => {
                 self.gone(&key, observed, batch);
                 if is_asked {
-                    self.created(key, object, observed_new, batch);
+                    self.created(key, self.state(object), observed_new, batch);
                 }
             }
         }
@@ -129,7 +136,9 @@ impl Comparison {
     fn was_asked(&self, key: &str, batch: &Batch) -> bool {
         match self.asked == Selection::Everything {
             true => true,
-            false => self.body(key, batch).is_none_or(|last| self.asked.takes(&last)),
+            false => self
+                .last(key, batch)
+                .is_none_or(|last| self.asked.takes(&last.object)),
         }
     }
 
@@ -159,7 +168,7 @@ impl Comparison {
     /// An object is gone, and this is its last state.
     pub(super) fn deleted(&self, object: Object, observed: Observed, batch: &mut Batch) {
         let is_asked = self.asked.takes(&object);
-        let object = self.redactor.redact(object);
+        let State { object, .. } = self.state(object);
         let key = mirror_key(&object.key());
         match self.before(&key, batch) {
             Before::Nothing if !is_asked => return,
@@ -175,6 +184,24 @@ impl Comparison {
         let bodies = Bodies::pack(Some(object.bytes()), None);
         batch.drafts.push(Draft::Change(meta, bodies));
         batch.latest.insert(key, Latest::Gone);
+    }
+
+    /// Something cannot be read. It is there all the same, as far as is known, unless it is said to be gone.
+    pub(super) fn unreadable(&self, op: Op, object: &Malformed, observed: Observed, batch: &mut Batch) {
+        let Some(key) = object.key.as_ref().map(mirror_key) else {
+            return;
+        };
+        let is_past = match self.before(&key, batch) {
+            Before::Exists { version, .. } => {
+                !object.resource_version.is_empty() && version > object.resource_version
+            }
+            Before::Nothing => false,
+        };
+        match op {
+            Op::Deleted if !is_past => self.gone(&key, observed, batch),
+            Op::Deleted => {}
+            Op::Created | Op::Updated => batch.listed.push(key),
+        }
     }
 
     /// Some of the objects that were not in the list of a generation.
@@ -196,7 +223,7 @@ impl Comparison {
             Before::Nothing => return,
             Before::Exists { uid, version } => (uid, version),
         };
-        let body = self.body(key, batch);
+        let last = self.last(key, batch);
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let meta = Meta {
             key: ObjectKey::namespaced(namespace, name),
@@ -204,7 +231,7 @@ impl Comparison {
             version,
             ..self.blank(Op::Deleted, observed)
         };
-        let bodies = Bodies::pack(body.as_ref().map(|body| &body.bytes()[..]), None);
+        let bodies = Bodies::pack(last.as_ref().map(|last| &last.object.bytes()[..]), None);
         batch.drafts.push(Draft::Change(meta, bodies));
         batch.latest.insert(key.into(), Latest::Gone);
     }
@@ -230,22 +257,40 @@ impl Comparison {
         }
     }
 
-    fn created(&self, key: Box<str>, object: Object, observed: Observed, batch: &mut Batch) {
+    fn created(&self, key: Box<str>, state: State, observed: Observed, batch: &mut Batch) {
+        let State { object, writers } = state;
+        let writers = match observed {
+            // It was there before, and nobody knows who wrote when.
+            Observed::First => writers,
+            Observed::Live | Observed::Resumed | Observed::Relist { .. } => writers.all_new(),
+        };
         let meta = self.meta(Op::Created, &object, observed);
-        let bodies = Bodies::pack(None, Some(object.bytes()));
+        let bodies = Bodies::pack(None, Some(object.bytes())).with_writers(writers.clone());
         batch.drafts.push(Draft::Change(meta, bodies));
-        batch.latest.insert(key, Latest::of(object));
+        batch.latest.insert(key, Latest::of(State { object, writers }));
     }
 
-    fn updated(&self, key: Box<str>, object: Object, observed: Observed, batch: &mut Batch) {
-        let before = self.body(&key, batch);
+    fn updated(&self, key: Box<str>, state: State, observed: Observed, batch: &mut Batch) {
+        let State { object, writers } = state;
+        let before = self.last(&key, batch);
+        let writers = match &before {
+            Some(before) => writers.new_since(&before.writers),
+            None => writers,
+        };
         let meta = self.meta(Op::Updated, &object, observed);
-        let bodies = Bodies::pack(
-            before.as_ref().map(|body| &body.bytes()[..]),
-            Some(object.bytes()),
-        );
+        let before = before.as_ref().map(|before| &before.object.bytes()[..]);
+        let bodies = Bodies::pack(before, Some(object.bytes())).with_writers(writers.clone());
         batch.drafts.push(Draft::Change(meta, bodies));
-        batch.latest.insert(key, Latest::of(object));
+        batch.latest.insert(key, Latest::of(State { object, writers }));
+    }
+
+    /// What is written down of an object that was told.
+    fn state(&self, object: Object) -> State {
+        let (object, writers) = Writers::take_from(object);
+        State {
+            object: self.redactor.redact(object),
+            writers,
+        }
     }
 
     fn meta(&self, op: Op, object: &Object, observed: Observed) -> Meta {
@@ -289,33 +334,33 @@ impl Comparison {
     }
 
     /// The last state; nothing if there is none or it cannot be read.
-    fn body(&self, key: &str, batch: &Batch) -> Option<Object> {
+    fn last(&self, key: &str, batch: &Batch) -> Option<State> {
         match batch.latest.get(key) {
             Some(Latest::Gone) => return None,
-            Some(Latest::Exists { body, .. }) => return Some(body.clone()),
+            Some(Latest::Exists { last, .. }) => return Some(last.clone()),
             None => {}
         }
         let shared = &self.journal.shared;
-        let (segment, location, about) = {
+        let (segment, location) = {
             let state = shared.read();
             let collection = state.get(self.collection)?;
             let location: Location = collection.objects.get(key)?.location;
-            let segment = state.segments.get(&location.segment)?.clone();
-            (segment, location, collection.about.clone())
+            (state.segments.get(&location.segment)?.clone(), location)
         };
         // Damage is noted where it is found; the change is worth writing down without what was before.
-        let entry = read_at(shared, &segment, location, &about).ok()?;
+        let Unpacked { after, writers, .. } = states_at(shared, &segment, location).ok()?;
         // It may have been written down before somebody asked for more to be left out.
-        entry.after.map(|object| self.redactor.redact(object))
+        let object = self.redactor.redact(after?);
+        Some(State { object, writers })
     }
 }
 
 impl Latest {
-    fn of(object: Object) -> Self {
+    fn of(last: State) -> Self {
         Self::Exists {
-            uid: Uid::new(object.uid()),
-            version: object.resource_version(),
-            body: object,
+            uid: Uid::new(last.object.uid()),
+            version: last.object.resource_version(),
+            last,
         }
     }
 }

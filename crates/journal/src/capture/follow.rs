@@ -4,14 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use skopos_informer::{ListReason, Reflector, Report};
-use skopos_object::{Collection, HistoryId, ListWatchError, OpenError, ResourceVersion};
+use skopos_object::{
+    Collection, Content, HistoryId, ListWatchError, ManagedFields, Op, OpenError, ResourceVersion,
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Asked, CaptureStatus, Phase, Selection, Shared,
+    Asked, Phase, Selection, Shared,
     compare::{Batch, Comparison},
-    lock,
+    session::Session,
 };
 use crate::{
     CommitError, Hole, Observed, Seq,
@@ -29,8 +31,8 @@ const CATCHING_UP: Duration = Duration::from_secs(1);
 
 pub(super) struct Follower {
     pub(super) shared: Arc<Shared>,
-    asked: Asked,
-    name: String,
+    pub(super) asked: Asked,
+    pub(super) name: String,
 }
 
 /// Why following came to an end for now.
@@ -39,34 +41,6 @@ pub(super) enum Ended {
     Lost,
     /// The journal takes no more changes.
     Failed(CommitError),
-}
-
-/// What is being followed.
-struct Session {
-    collection: u32,
-    comparison: Arc<Comparison>,
-    reflector: Reflector,
-    history: Option<HistoryId>,
-    /// Everything before this is known; nothing if the collection was never listed.
-    known_until: Option<Timestamp>,
-    /// Why the session begins with a list, if it does although something is known: the reason, and whether versions can
-    /// be compared.
-    doubt: (&'static str, bool),
-    /// Counts the lists.
-    generation: u32,
-    list: Option<List>,
-    /// Until when changes count as resumed and not as live.
-    resumed_until: Option<Instant>,
-    n_not_found: u32,
-}
-
-/// A list that is being read.
-struct List {
-    reason: &'static str,
-    /// Whether its versions can be compared with those that are known.
-    comparable: bool,
-    /// The first change that it showed.
-    first: Option<Seq>,
 }
 
 impl Follower {
@@ -83,8 +57,11 @@ impl Follower {
     async fn follow(&self) {
         let first_retry = self.shared.config.retry;
         let mut retry = first_retry;
+        // Managed fields tell who wrote; nothing else of them is written down.
+        let with_writers = Content::Full(ManagedFields::Keep);
+        let name = self.asked.name.clone().with_content(with_writers);
         loop {
-            match self.shared.collections.reopen(&self.asked.name).await {
+            match self.shared.collections.reopen(&name).await {
                 Ok(found) => match self.follow_found(found).await {
                     Ended::Lost => retry = first_retry,
                     Ended::Failed(error) => {
@@ -211,6 +188,8 @@ impl Follower {
             name: self.name.clone(),
             kind: found.kind.clone(),
             plural: found.plural.clone(),
+            singular: found.singular.clone(),
+            short_names: found.short_names.clone(),
         };
         // Behind whatever an earlier follower of the same collection still had under way.
         self.write(Vec::new).await?;
@@ -238,13 +217,18 @@ impl Follower {
         let mut heard = false;
         for report in reports {
             match report {
-                Report::Applied(_) | Report::Deleted(_) | Report::Listed(_) | Report::Unlisted(_) => {
+                Report::Applied(ref object)
+                | Report::Deleted(ref object)
+                | Report::Listed(ref object)
+                | Report::Unlisted(ref object) => {
+                    self.note_readable(|| object.key());
                     objects.push(report);
                 }
                 Report::Bookmark(_) => heard = true,
                 Report::Replace { reason } => {
                     self.flush(session, &mut objects).await?;
-                    session.begin_list(reason);
+                    session.begin_list(reason, self.shared.journal.shared.next_list());
+                    self.forget_unreadable();
                     self.set_phase(Phase::Listing);
                 }
                 Report::Replaced { version } => {
@@ -260,7 +244,16 @@ impl Follower {
                     }
                 }
                 Report::Resumed => session.resumed_until = Some(Instant::now() + CATCHING_UP),
-                Report::Malformed { object, .. } => self.note_malformed(&object),
+                Report::Malformed { op, ref object } => {
+                    match (&object.key, op) {
+                        (Some(key), Op::Deleted) => self.note_readable(|| key.clone()),
+                        _ => self.note_malformed(object),
+                    }
+                    if let (None, Some(list)) = (&object.key, &mut session.list) {
+                        list.has_nameless = true;
+                    }
+                    objects.push(report);
+                }
                 Report::Trouble { error, .. } => {
                     self.note_trouble(&error);
                     session.n_not_found = match error.is_not_found() {
@@ -274,8 +267,8 @@ impl Follower {
         self.flush(session, &mut objects).await?;
         if heard && n_objects == 0 && session.list.is_none() {
             let position = self.position(session, session.reflector.position().clone());
-            let collection = session.collection;
-            self.write(|| vec![Draft::Position(collection, position.clone())])
+            let at = position.at;
+            self.write_once(vec![Draft::Position(session.collection, position)], at)
                 .await?;
             self.note_heard();
         }
@@ -308,6 +301,9 @@ impl Follower {
                     Report::Deleted(object) | Report::Unlisted(object) => {
                         comparison.deleted(object.clone(), observed, &mut batch);
                     }
+                    Report::Malformed { op, object } => {
+                        comparison.unreadable(*op, object, observed, &mut batch);
+                    }
                     _ => {}
                 }
             }
@@ -334,10 +330,10 @@ impl Follower {
         Ok(())
     }
 
-    /// A list is complete: what was not in it is gone.
+    /// A list is complete: what was not in it is gone, unless it may be what could not be read.
     async fn finish_list(&self, session: &mut Session, version: ResourceVersion) -> Result<(), Ended> {
         let (observed, taken_at) = (session.observed(), (self.shared.config.now)());
-        loop {
+        while !session.list.as_ref().is_some_and(|list| list.has_nameless) {
             let (comparison, generation) = (session.comparison.clone(), session.generation);
             let build = self.shared.journal.shared.at_work.spawn_blocking(move || {
                 let mut batch = Batch::default();
@@ -432,89 +428,5 @@ impl Follower {
             self.set_phase(phase);
         }
         written
-    }
-
-    fn phase(&self) -> Option<Phase> {
-        let statuses = lock(&self.shared.statuses);
-        statuses.get(&self.name).map(|status| status.phase.clone())
-    }
-
-    fn set_phase(&self, phase: Phase) {
-        if let Phase::Paused(what) = &phase {
-            tracing::warn!(
-                collection = self.name,
-                what,
-                "capture waits: there is no room for the journal"
-            );
-        }
-        self.update(|status| status.phase = phase);
-    }
-
-    fn note_heard(&self) {
-        let now = (self.shared.config.now)();
-        self.update(|status| status.heard = Some(now));
-    }
-
-    pub(super) fn note_trouble(&self, error: &dyn std::error::Error) {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text += &format!(": {error}");
-            cause = error.source();
-        }
-        tracing::info!(
-            collection = self.name,
-            error = text,
-            "a watch of the journal has trouble, and tries again"
-        );
-        let now = (self.shared.config.now)();
-        self.update(|status| status.trouble = Some((text, now)));
-    }
-
-    fn note_malformed(&self, object: &skopos_object::Malformed) {
-        tracing::error!(collection = self.name, key = ?object.key, "an object cannot be read, and is left out");
-        self.update(|status| status.n_malformed += 1);
-    }
-
-    fn update(&self, change: impl FnOnce(&mut CaptureStatus)) {
-        let mut statuses = lock(&self.shared.statuses);
-        let status = statuses
-            .entry(self.name.clone())
-            .or_insert_with(|| CaptureStatus {
-                name: self.asked.name.clone(),
-                phase: Phase::Listing,
-                trouble: None,
-                heard: None,
-                n_malformed: 0,
-            });
-        change(status);
-    }
-}
-
-impl Session {
-    fn begin_list(&mut self, reason: ListReason) {
-        self.generation += 1;
-        let first = self.list.as_ref().and_then(|list| list.first);
-        let (reason, comparable) = match reason {
-            ListReason::First => self.doubt,
-            reason => (reason.as_str(), reason != ListReason::OtherHistory),
-        };
-        self.list = Some(List {
-            reason,
-            comparable,
-            first,
-        });
-    }
-
-    /// How what comes now is observed.
-    fn observed(&self) -> Observed {
-        match (&self.list, self.known_until) {
-            (Some(_), Some(after)) => Observed::Relist { after },
-            (Some(_), None) => Observed::First,
-            (None, _) => match self.resumed_until {
-                Some(until) if Instant::now() < until => Observed::Resumed,
-                _ => Observed::Live,
-            },
-        }
     }
 }

@@ -30,7 +30,7 @@ impl Follower {
             ..ListRequest::default()
         };
         loop {
-            let (objects, next) = match page(found, request.clone()).await {
+            let (objects, next) = match self.page(found, request.clone()).await {
                 Ok(page) => page,
                 Err(error) => {
                     self.note_trouble(&error);
@@ -53,20 +53,21 @@ impl Follower {
             .await?;
         Ok(())
     }
-}
 
-async fn page(
-    found: &Collection,
-    request: ListRequest,
-) -> Result<(Vec<Object>, Option<String>), ListWatchError> {
-    let mut items = found.source.list(request).await?;
-    let mut objects = Vec::new();
-    while let Some(item) = items.next().await {
-        match item? {
-            ListItem::Object(object) => objects.push(object),
-            ListItem::Malformed(_) => {}
-            ListItem::End(end) => return Ok((objects, end.continue_token)),
+    async fn page(
+        &self,
+        found: &Collection,
+        request: ListRequest,
+    ) -> Result<(Vec<Object>, Option<String>), ListWatchError> {
+        let mut items = found.source.list(request).await?;
+        let mut objects = Vec::new();
+        while let Some(item) = items.next().await {
+            match item? {
+                ListItem::Object(object) => objects.push(object),
+                ListItem::Malformed(object) => self.note_malformed(&object),
+                ListItem::End(end) => return Ok((objects, end.continue_token)),
+            }
         }
+        Err(ListWatchError::Unavailable("the list was cut off".into()))
     }
-    Err(ListWatchError::Unavailable("the list was cut off".into()))
 }

@@ -5,6 +5,7 @@ mod full_disk;
 mod keeping;
 mod metrics_page;
 mod remote;
+mod selecting;
 mod simulation;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -49,6 +50,8 @@ fn about() -> About {
         name: "widgets.example.com".into(),
         kind: GroupVersionKind::new("example.com", "v1", "Widget"),
         plural: "widgets".into(),
+        singular: "widget".into(),
+        short_names: vec!["wd".into()],
     }
 }
 
@@ -120,6 +123,8 @@ impl Collections for One {
         Box::pin(std::future::ready(found.map(|source| Collection {
             kind: GroupVersionKind::new("example.com", "v1", "Widget"),
             plural: "widgets".into(),
+            singular: "widget".into(),
+            short_names: vec!["wd".into()],
             namespaced: true,
             source: Arc::new(source) as Arc<dyn ListWatch>,
         })))

@@ -23,6 +23,8 @@ struct State {
     rules: BTreeMap<String, RuleRecord>,
     routes: BTreeMap<(u32, String), RouteRecord>,
     sinks: BTreeMap<String, SinkState>,
+    /// What the disk said when there was no room, while that is waited for.
+    no_space: Option<String>,
     /// The last replays that ended, up to [`MAX_FINISHED`].
     finished: VecDeque<(String, ReplayState)>,
 }
@@ -34,6 +36,7 @@ const MAX_FINISHED: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SinkState {
     pub(crate) in_flight: usize,
+    pub(crate) in_memory: usize,
     pub(crate) down_since: Option<Instant>,
     pub(crate) n_failed: u64,
     pub(crate) last_error: String,
@@ -48,6 +51,8 @@ pub struct Status {
     pub rules: BTreeMap<String, RuleState>,
     /// Sinks by name.
     pub sinks: BTreeMap<String, SinkReport>,
+    /// Why nothing is looked at or sent now, if there is no room on the disk to keep the state. It goes on by itself.
+    pub no_space: Option<String>,
     /// Replays by their own name: those under way, and the last hundred that ended since the start.
     pub replays: BTreeMap<String, ReplayState>,
 }
@@ -105,6 +110,8 @@ pub struct SinkReport {
     pub failed_attempts: u64,
     /// How many requests are on their way.
     pub in_flight: usize,
+    /// How many of those that wait are in memory: a window that does not grow with them.
+    pub in_memory: usize,
     /// For how long nothing has arrived although it was tried; nothing while it works.
     pub down_for: Option<Duration>,
     /// What went wrong last.
@@ -135,6 +142,22 @@ pub struct ReplayState {
 }
 
 impl Board {
+    /// Shows what is kept, and forgets what was shown of rules and routes before.
+    pub(crate) fn begin(&self, rules: Vec<(String, RuleRecord)>, routes: Vec<(u32, String, RouteRecord)>) {
+        let mut state = self.lock();
+        state.rules = rules.into_iter().collect();
+        let routes = routes.into_iter();
+        state.routes = routes
+            .map(|(rule, sink, record)| ((rule, sink), record))
+            .collect();
+        state.no_space = None;
+    }
+
+    /// Shows that nothing goes on for want of room.
+    pub(crate) fn wait_for_room(&self, what: String) {
+        self.lock().no_space = Some(what);
+    }
+
     pub(crate) fn rule(&self, name: &str, record: &RuleRecord) {
         self.lock().rules.insert(name.to_owned(), record.clone());
     }
@@ -210,7 +233,10 @@ impl Board {
 
     pub(crate) fn status(&self, head: Seq, now: Timestamp) -> Status {
         let state = self.lock();
-        let mut status = Status::default();
+        let mut status = Status {
+            no_space: state.no_space.clone(),
+            ..Status::default()
+        };
         status.replays.extend(state.finished.iter().cloned());
         for (name, record) in &state.rules {
             if record.replay.is_some() {
@@ -291,6 +317,7 @@ impl State {
         let mut report = SinkReport {
             failed_attempts: sink.n_failed,
             in_flight: sink.in_flight,
+            in_memory: sink.in_memory,
             down_for: sink.down_since.map(|since| since.elapsed()),
             last_error: sink.last_error.clone(),
             ..SinkReport::default()

@@ -1,11 +1,13 @@
 //! What can go wrong with the engine itself.
 
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
+
+use skopos_disk::is_no_space;
 
 /// The engine cannot go on, or cannot do what was asked.
 ///
-/// After [`Storage`](Self::Storage) open it anew once there is room again: nothing is lost, some events may be sent
-/// twice. The others come back until someone changes something.
+/// After [`NoSpace`](Self::NoSpace) try again once there is room: nothing is lost. After [`Storage`](Self::Storage) open
+/// it anew: some events may be sent twice. The others come back until someone changes something.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another process has the state open.
@@ -13,6 +15,15 @@ pub enum Error {
     InUse {
         /// The file.
         path: PathBuf,
+    },
+    /// The file cannot be made, read or written.
+    #[error("open {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
     },
     /// The file is something else, or damaged.
     #[error(
@@ -25,6 +36,9 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// There is no room on the disk for the state.
+    #[error("there is no room for the state of deliveries: {0}")]
+    NoSpace(String),
     /// The state could not be read or written.
     #[error("keep the state of deliveries")]
     Storage(#[source] Box<redb::Error>),
@@ -51,8 +65,22 @@ pub enum Error {
     Stopped,
 }
 
+impl Error {
+    /// What the system said, if there was no room on the disk.
+    pub fn no_space(&self) -> Option<String> {
+        match self {
+            Self::NoSpace(what) => Some(what.clone()),
+            Self::Open { source, .. } if is_no_space(source) => Some(source.to_string()),
+            _ => None,
+        }
+    }
+}
+
 impl<E: Into<redb::Error>> From<E> for Error {
     fn from(error: E) -> Self {
-        Self::Storage(Box::new(error.into()))
+        match error.into() {
+            redb::Error::Io(error) if is_no_space(&error) => Self::NoSpace(error.to_string()),
+            error => Self::Storage(Box::new(error)),
+        }
     }
 }

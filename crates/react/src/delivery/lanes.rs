@@ -193,6 +193,11 @@ impl Lanes {
         rested.into_iter().chain(allowed).min()
     }
 
+    /// How many rows are in memory.
+    pub(crate) fn n_loaded(&self) -> usize {
+        self.windows.values().map(|window| window.n_loaded).sum()
+    }
+
     /// How many batches are being sent.
     pub(crate) fn n_flights(&self) -> usize {
         self.flights.len()

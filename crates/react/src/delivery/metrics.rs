@@ -82,10 +82,15 @@ const ROUTE_GAUGES: [Read<RouteState, f64>; 2] = [
     ),
 ];
 
-const SINK_GAUGES: [Read<SinkReport, f64>; 2] = [
+const SINK_GAUGES: [Read<SinkReport, f64>; 3] = [
     ("skopos_sink_in_flight", "Requests on their way", |sink| {
         sink.in_flight as f64
     }),
+    (
+        "skopos_sink_in_memory",
+        "Deliveries that wait in memory; the others wait on disk",
+        |sink| sink.in_memory as f64,
+    ),
     (
         "skopos_sink_down_seconds",
         "For how long nothing has arrived although it was tried; 0 while it works",
@@ -108,6 +113,13 @@ impl Collector for Page {
         rules(&mut encoder, &status)?;
         routes(&mut encoder, &status)?;
         sinks(&mut encoder, &status)?;
+        let help =
+            "1 while nothing is looked at or sent because there is no room on the disk to keep the state";
+        let mut family =
+            encoder.encode_descriptor("skopos_delivery_no_space", help, None, MetricType::Gauge)?;
+        family
+            .encode_family(&NO_LABELS)?
+            .encode_gauge(&u32::from(status.no_space.is_some()))?;
         let name = "skopos_delivery_latency_seconds";
         let help = "From a change being written down to its acknowledgement";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;

@@ -96,14 +96,8 @@ impl Settings {
     pub(crate) fn new(delivery: &Delivery, destination: &dyn Destination) -> Self {
         let wanted = delivery.batch.as_ref().map(|batch| size(batch.max_events));
         let max_batch = destination.max_batch().clamp(1, MAX_BATCH);
-        let initial = delivery
-            .backoff
-            .initial
-            .map_or(Duration::from_millis(500), |span| span.0);
-        let max = delivery
-            .backoff
-            .max
-            .map_or(Duration::from_secs(180), |span| span.0);
+        let initial = delivery.backoff.initial.unwrap_or(Delivery::BACKOFF_INITIAL).0;
+        let max = delivery.backoff.max.unwrap_or(Delivery::BACKOFF_MAX).0;
         Self {
             max_attempts: delivery.max_attempts,
             backoff_initial: initial.max(Duration::from_millis(1)),

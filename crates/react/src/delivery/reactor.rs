@@ -1,6 +1,11 @@
 //! The door: opens the state, runs the tasks, answers questions.
 
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use prometheus_client::registry::Registry;
 use redb::{StorageBackend, backends::InMemoryBackend};
@@ -28,8 +33,9 @@ use super::{
 pub struct Reactor {
     pub(super) shared: Arc<Shared>,
     pub(super) plan: watch::Sender<Arc<Plan>>,
-    commands: mpsc::Sender<Command>,
-    inbox: Arc<std::sync::Mutex<Option<mpsc::Receiver<Command>>>>,
+    /// Replaced when the tasks begin again.
+    commands: Arc<Mutex<mpsc::Sender<Command>>>,
+    inbox: Arc<Mutex<Option<mpsc::Receiver<Command>>>>,
 }
 
 /// A sender at work.
@@ -66,18 +72,23 @@ impl Reactor {
 
     /// Keeps the state in memory, and forgets it in the end: for trying things out.
     pub fn in_memory(log: Arc<dyn Log>, config: Config) -> Result<Self, Error> {
-        Self::on(Store::in_backend(InMemoryBackend::new())?, log, config)
+        Self::on(Store::in_backend(InMemoryBackend::new)?, log, config)
     }
 
-    /// Opens the state in a file that is not on this machine. `place` is for messages. Reads what it must, which blocks.
-    pub fn in_backend(backend: impl StorageBackend, place: &Path, log: Arc<dyn Log>) -> Result<Self, Error> {
-        Self::on(Store::in_slow_backend(backend, place)?, log, Config::default())
+    /// Opens the state in a file that is not on this machine, with `open`, which is called again when there was no room.
+    /// `place` is for messages. Reads what it must, which blocks.
+    pub fn in_backend<B: StorageBackend>(
+        open: impl Fn() -> B + Send + Sync + 'static,
+        place: &Path,
+        log: Arc<dyn Log>,
+        config: Config,
+    ) -> Result<Self, Error> {
+        Self::on(Store::in_slow_backend(open, place)?, log, config)
     }
 
     pub(super) fn on(store: Store, log: Arc<dyn Log>, config: Config) -> Result<Self, Error> {
         hold_what_is_needed(&store, &*log)?;
-        // Full means that many ask at once: whoever asks waits.
-        let (commands, inbox) = mpsc::channel(16);
+        let (commands, inbox) = command_line();
         let shared = Shared {
             log,
             store,
@@ -88,8 +99,8 @@ impl Reactor {
         Ok(Self {
             shared: Arc::new(shared),
             plan: watch::Sender::new(Arc::default()),
-            commands,
-            inbox: Arc::new(std::sync::Mutex::new(Some(inbox))),
+            commands: Arc::new(Mutex::new(commands)),
+            inbox: Arc::new(Mutex::new(Some(inbox))),
         })
     }
 
@@ -101,15 +112,37 @@ impl Reactor {
     /// Works until the shutdown, or until the state can no longer be kept. Nothing uses the state once this returns,
     /// except who asks a clone.
     ///
+    /// A full disk is waited for: nothing is looked at or sent meanwhile, and [`Status::no_space`] says so.
+    ///
     /// # Panics
     /// If it is called a second time.
     pub async fn run(&self, shutdown: CancellationToken) -> Result<(), Error> {
-        let inbox = self
-            .inbox
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take();
-        let inbox = inbox.expect("a reactor runs once");
+        let mut inbox = lock(&self.inbox).take().expect("a reactor runs once");
+        loop {
+            let ended = self.work(inbox, &shutdown).await;
+            let Some(what) = self.shared.store.full() else {
+                return ended;
+            };
+            tracing::warn!(what, "deliveries wait: there is no room for their state");
+            self.shared.store.board.wait_for_room(what);
+            let room = shutdown.run_until_cancelled(self.wait_for_room()).await;
+            match room {
+                None => {
+                    // What was sent last is sent again after the next start. A thread may be opening the file.
+                    self.shared.store.settled().await;
+                    return Ok(());
+                }
+                Some(room) => room?,
+            }
+            tracing::info!("deliveries go on: there is room for their state");
+            let (commands, next) = command_line();
+            *lock(&self.commands) = commands;
+            inbox = next;
+        }
+    }
+
+    /// Works until the shutdown, or until the state cannot be written.
+    async fn work(&self, inbox: mpsc::Receiver<Command>, shutdown: &CancellationToken) -> Result<(), Error> {
         let stop = shutdown.child_token();
         let mut tasks = JoinSet::new();
         let (directory, directed) = watch::channel(Arc::new(Directory::default()));
@@ -125,6 +158,18 @@ impl Reactor {
         // A task that stops drops what it waits for: that may still be written, and must be before the last sync.
         self.shared.store.settled().await;
         result.and(self.shared.store.sync().await)
+    }
+
+    /// Closes the state, and opens it again when there is room.
+    async fn wait_for_room(&self) -> Result<(), Error> {
+        self.shared.store.close().await;
+        loop {
+            sleep(self.shared.config.full_retry).await;
+            match self.shared.store.reopen().await {
+                Err(error) if error.no_space().is_some() => {}
+                reopened => return reopened,
+            }
+        }
     }
 
     /// Keeps one sender per sink, until the shutdown or until a task fails.
@@ -210,9 +255,14 @@ impl Reactor {
         command: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Command,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        let asked = self.commands.send(command(reply)).await;
-        asked.map_err(|_| Error::Stopped)?;
-        answer.await.map_err(|_| Error::Stopped)?
+        let commands = lock(&self.commands).clone();
+        let stopped = || match self.shared.store.full() {
+            Some(what) => Error::NoSpace(what),
+            None => Error::Stopped,
+        };
+        let asked = commands.send(command(reply)).await;
+        asked.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
     }
 }
 
@@ -229,6 +279,16 @@ impl Running {
         });
         running
     }
+}
+
+/// The way of commands to the task that obeys them.
+fn command_line() -> (mpsc::Sender<Command>, mpsc::Receiver<Command>) {
+    // Full means that many ask at once: whoever asks waits.
+    mpsc::channel(16)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says what must be kept, before retention begins.

@@ -282,12 +282,14 @@ impl Sender {
 
     fn report(&self) {
         let (in_flight, down_since) = (self.lanes.n_flights(), self.lanes.down_since());
+        let in_memory = self.lanes.n_loaded();
         self.shared.store.board.sink(&self.name, |sink| {
             if sink.down_since.is_none() != down_since.is_none() {
                 let down = down_since.is_some();
                 tracing::info!(sink = self.name, down, "a sink went down or came back");
             }
             sink.in_flight = in_flight;
+            sink.in_memory = in_memory;
             sink.down_since = down_since;
         });
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use skopos_journal::Log;
+use skopos_journal::{Log, Sampling};
 use tokio::sync::Notify;
 
 use super::{PlannedRule, PlannedSink, lanes::RouteId, metrics::Latency, store::Store};
@@ -23,10 +23,14 @@ pub struct Config {
     /// How often what is written becomes durable (default 100 ms). After a crash, what was delivered in the last such
     /// time is delivered again.
     pub sync_every: Duration,
+    /// How long to wait before trying again when there was no room on the disk (default 1 s).
+    pub full_retry: Duration,
     /// How long a stop waits for requests that are under way (default 5 s).
     pub grace: Duration,
     /// Dead letters keep their changes from retention among the newest so many (default 1,000,000).
     pub letters_hold: u64,
+    /// Which traces are recorded, as receivers are told (default: all).
+    pub sampling: Sampling,
 }
 
 /// What the tasks of a reactor share.
@@ -108,8 +112,10 @@ impl Default for Config {
             now: Arc::new(Timestamp::now),
             seed: fastrand::u64(..),
             sync_every: Duration::from_millis(100),
+            full_retry: Duration::from_secs(1),
             grace: Duration::from_secs(5),
             letters_hold: 1_000_000,
+            sampling: Sampling::default(),
         }
     }
 }

@@ -8,15 +8,19 @@ mod letters;
 mod open;
 mod pending;
 mod records;
+mod room;
 mod rules;
 mod tables;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use redb::{Database, Durability, ReadTransaction, ReadableDatabase as _};
+use redb::{Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase as _};
 
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
@@ -34,7 +38,9 @@ pub(crate) use self::{
 /// The open file.
 #[derive(Clone)]
 pub(crate) struct Store {
-    database: Arc<Database>,
+    /// Held to look at it, not while it is used.
+    state: Arc<Mutex<State>>,
+    source: Arc<Source>,
     /// Whether a commit can take long: then it goes to a thread of its own.
     threads: Threads,
     /// The threads at work. One goes on when nobody waits for it any more, and keeps the file open.
@@ -44,6 +50,23 @@ pub(crate) struct Store {
     dirtied: Arc<Notify>,
     pub(crate) board: Arc<Board>,
 }
+
+#[derive(Default)]
+struct State {
+    /// Nothing while it is closed for want of room.
+    database: Option<Arc<Database>>,
+    /// What the disk said when there was no room. After that nothing can be written before it is opened anew.
+    full: Option<String>,
+}
+
+/// Where the file comes from.
+struct Source {
+    /// What it is called in messages.
+    place: PathBuf,
+    open: Box<Open>,
+}
+
+type Open = dyn Fn() -> Result<Database, DatabaseError> + Send + Sync;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Threads {
@@ -68,17 +91,19 @@ impl Store {
         look: impl FnOnce(&ReadTransaction) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let store = self.clone();
-        self.on_thread(move || look(&store.database.begin_read()?)).await
+        self.on_thread(move || look(&store.database()?.begin_read()?))
+            .await
     }
 
     /// Makes everything durable that was written before.
     pub(crate) async fn sync(&self) -> Result<(), Error> {
-        if !self.is_dirty.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let database = self.database.clone();
+        let store = self.clone();
         self.on_thread(move || {
-            let mut transaction = database.begin_write()?;
+            // Waits for whoever writes or syncs now, so that what they wrote is durable too when this returns.
+            let mut transaction = store.database()?.begin_write()?;
+            if !store.is_dirty.swap(false, Ordering::AcqRel) {
+                return Ok(());
+            }
             transaction.set_durability(Durability::Immediate)?;
             // A crash then costs no walk through the whole file.
             transaction.set_quick_repair(true);
@@ -101,20 +126,34 @@ impl Store {
     }
 
     fn write_now<T>(&self, change: impl FnOnce(&mut Tables<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        let mut transaction = self.database.begin_write()?;
+        let mut transaction = self.database()?.begin_write()?;
         transaction.set_durability(Durability::None)?;
         let result = change(&mut Tables::open(&transaction, &self.board)?)?;
-        transaction.commit()?;
+        // Inside the transaction: a sync that comes after it must not take it for synced.
         if !self.is_dirty.swap(true, Ordering::AcqRel) {
             self.dirtied.notify_one();
         }
+        transaction.commit()?;
         Ok(result)
+    }
+
+    fn database(&self) -> Result<Arc<Database>, Error> {
+        let state = self.lock();
+        let closed = || Error::NoSpace(state.full.clone().unwrap_or_default());
+        state.database.clone().ok_or_else(closed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
+        let store = self.clone();
+        // On the thread, which goes on when nobody waits for it any more.
+        let work = move || store.noted(work());
         match self.threads {
             Threads::Inline => work(),
             Threads::Blocking => match self.at_work.spawn_blocking(work).await {
@@ -127,7 +166,7 @@ impl Store {
 
 /// The oldest change that a timer of a rule is about, before anything runs.
 pub(crate) fn oldest_timer_now(store: &Store, rule: u32) -> Result<Option<u64>, Error> {
-    oldest_timer(&store.database.begin_read()?, rule)
+    oldest_timer(&store.database()?.begin_read()?, rule)
 }
 
 impl std::fmt::Debug for Store {

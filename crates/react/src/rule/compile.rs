@@ -107,7 +107,7 @@ impl CompiledRule {
         spec: &RuleSpec,
         schema: Option<&Structural>,
     ) -> Result<Self, Vec<Problem>> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<Problem> = spec.mistakes().into_iter().map(Problem::from).collect();
         let environments = Environments::new(&spec.watch.kind, schema);
         let namespaces = keep(
             origin.namespaces(&spec.watch.namespaces).map_err(|one| vec![one]),

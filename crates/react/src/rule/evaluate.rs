@@ -107,7 +107,8 @@ impl CompiledRule {
 
     /// Whether a field that counts has changed; what comes or goes is a change as a whole.
     pub(crate) fn touches(&self, subject: &Subject<'_>) -> bool {
-        subject.entry().op != Op::Updated || self.fields.counting(subject.changed()).next().is_some()
+        let counts = || self.fields.counting(subject.changed()).next().is_some();
+        subject.entry().op != Op::Updated || counts() || self.fields.may_hide(subject)
     }
 
     fn decide(&self, found: &mut Evaluation, subject: &Subject<'_>, states: &States, now: Timestamp) {

@@ -176,11 +176,14 @@ impl CompiledRule {
         });
         Step {
             values: values.collect(),
-            ..step(
-                "fields",
-                !counting.is_empty(),
-                format!("{} of {n_changed} changed fields count", counting.len()),
-            )
+            ..match self.fields.may_hide(subject) {
+                true => step("fields", true, "a redacted value may have changed".to_owned()),
+                false => step(
+                    "fields",
+                    !counting.is_empty(),
+                    format!("{} of {n_changed} changed fields count", counting.len()),
+                ),
+            }
         }
     }
 }

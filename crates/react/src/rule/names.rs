@@ -5,7 +5,7 @@ use skopos_cel::{Decl, Env, Type};
 use skopos_journal::{Entry, Observed};
 use skopos_schema::Structural;
 
-use super::subject::{Changed, observed, op};
+use super::subject::{Changed, managers, observed, op};
 
 /// The environments of a rule: the same object, but not the same names everywhere.
 #[derive(Debug)]
@@ -56,6 +56,7 @@ fn declared_change() -> Decl {
     ];
     let mut fields: Vec<(String, Decl)> = texts.map(|name| (name.to_owned(), Decl::string())).into();
     fields.push(("paths".to_owned(), Decl::list(Decl::string())));
+    fields.push(("by".to_owned(), Decl::list(Decl::string())));
     fields.push(("time".to_owned(), Decl::timestamp()));
     fields.push(("notBefore".to_owned(), Decl::timestamp()));
     fields.push(("seq".to_owned(), Decl::int()));
@@ -80,6 +81,7 @@ pub(crate) fn change(entry: &Entry, changed: &[Changed]) -> Value {
         "name": entry.key.name,
         "uid": entry.uid,
         "paths": paths,
+        "by": managers(entry),
         "time": entry.at.to_string(),
         "seq": entry.seq.0,
     });

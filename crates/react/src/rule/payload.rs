@@ -9,7 +9,7 @@ use skopos_sink::Event;
 use super::{
     compile::{CompiledRule, Content},
     scope::{event, without_noise},
-    subject::{Subject, observed, op},
+    subject::{Subject, managers, observed, op},
     template::Rendered,
 };
 
@@ -140,6 +140,9 @@ impl CompiledRule {
         });
         if cause == Cause::Held {
             body["held"] = true.into();
+        }
+        if !entry.by.is_empty() {
+            body["by"] = managers(entry).into();
         }
         if *payload == Payload::Full {
             body["before"] = subject.before().cloned().unwrap_or_default();

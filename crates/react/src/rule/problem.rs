@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use skopos_api::Mistake;
 use skopos_cel::{CompileError, Location};
 
 /// One thing that is wrong with a rule. Displayed with the line and a caret below it.
@@ -40,6 +41,12 @@ impl Problem {
         self.line = line_of(text, at);
         self.location = Some(at);
         self
+    }
+}
+
+impl From<Mistake> for Problem {
+    fn from(mistake: Mistake) -> Self {
+        Self::new(mistake.field, mistake.message, mistake.help)
     }
 }
 

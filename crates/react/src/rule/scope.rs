@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use skopos_api::{Event, Fields, Watch};
-use skopos_journal::Entry;
+use skopos_journal::{Entry, REDACTED};
 use skopos_object::{LabelSelector, Object, Op};
 
 use super::{
@@ -175,6 +175,9 @@ const NOISE: [&str; 8] = [
     "spec.renewTime",
 ];
 
+/// Of these, what an update changes whatever it is about.
+const EVERY_UPDATE: [&str; 2] = ["metadata.resourceVersion", "metadata.generation"];
+
 /// The checked `fields` of a rule: which changed fields count.
 #[derive(Debug)]
 pub(crate) struct FieldFilter {
@@ -219,6 +222,35 @@ impl FieldFilter {
             };
             (self.include.is_empty() || is_in(&self.include)) && !covered()
         })
+    }
+}
+
+impl FieldFilter {
+    /// Whether a change that counts may be in what was left out: an update changed nothing but what every update does,
+    /// and there are redacted values that count.
+    pub(crate) fn may_hide(&self, subject: &Subject<'_>) -> bool {
+        let every_update = |changed: &Changed| EVERY_UPDATE.contains(&changed.change.path.as_str());
+        let Some(after) = subject
+            .after()
+            .filter(|_| subject.changed().iter().all(every_update))
+        else {
+            return false;
+        };
+        let hit = |patterns: &[FieldPattern]| patterns.iter().any(|path| path.any(after, &is_redacted));
+        match self.include.is_empty() {
+            true => is_redacted(after) && !hit(&self.ignore),
+            false => hit(&self.include) && !hit(&self.ignore),
+        }
+    }
+}
+
+/// Whether a value, or one within it, was left out.
+fn is_redacted(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text == REDACTED,
+        Value::Array(items) => items.iter().any(is_redacted),
+        Value::Object(fields) => fields.values().any(is_redacted),
+        _ => false,
     }
 }
 

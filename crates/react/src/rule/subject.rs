@@ -83,6 +83,11 @@ pub(crate) fn op(op: Op) -> &'static str {
     }
 }
 
+/// Who wrote, as rules call it: names of field managers, as far as they are known.
+pub(crate) fn managers(entry: &Entry) -> Vec<&str> {
+    entry.by.iter().map(|writer| writer.manager.as_str()).collect()
+}
+
 /// How it was observed, as rules call it.
 pub(crate) fn observed(observed: Observed) -> &'static str {
     match observed {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use skopos_api::{Case, Event, RuleTestSpec};
-use skopos_journal::{Entry, Observed, Seq};
+use skopos_journal::{Entry, Observed, Seq, Writer};
 use skopos_object::{GroupVersionKind, Object, ObjectError, Op, ResourceVersion};
 
 use super::{
@@ -207,9 +207,18 @@ fn entry(rule: &CompiledRule, case: &Case, seen: &Seen) -> Result<Entry, TestErr
         uid: object.uid().to_owned(),
         version: ResourceVersion::from(object.resource_version().to_string().as_str()),
         observed: Observed::Live,
+        by: case.by.iter().map(|name| writer(name)).collect(),
         before,
         after,
     })
+}
+
+fn writer(manager: &str) -> Writer {
+    Writer {
+        manager: manager.to_owned(),
+        operation: "Update".to_owned(),
+        subresource: String::new(),
+    }
 }
 
 /// Fills in what every object has, so that tests need only say what they are about.

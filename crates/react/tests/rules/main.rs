@@ -82,6 +82,7 @@ fn change(second: i64, before: Option<&Value>, after: Option<&Value>) -> Entry {
         uid: newest.uid().to_owned(),
         version: ResourceVersion::from(newest.resource_version().to_string().as_str()),
         observed: Observed::Live,
+        by: Vec::new(),
         before,
         after,
     }

@@ -1,6 +1,6 @@
 //! Which changes match.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{change, evaluate, matches, rule, when};
 
@@ -115,6 +115,38 @@ fn what_the_server_keeps_for_itself_does_not_count_unless_named() {
         ));
         assert_eq!(matches(&rule, Some(&a), Some(&b)), expect, "{fields}");
     }
+}
+
+#[test]
+fn an_update_that_shows_nothing_counts_for_redacted_values() {
+    let of = |version: &str, password: &str, beat: &str| {
+        json!({"metadata": {"resourceVersion": version, "generation": version.len()},
+            "spec": {"users": [{"name": "ada", "password": password}]}, "status": {"lastHeartbeatTime": beat}})
+    };
+    let check = |fields: &str, before: &Value, after: &Value| {
+        let rule = rule(&format!(
+            "watch: {{group: example.com, kind: Widget}}\nfields: {fields}"
+        ));
+        matches(&rule, Some(before), Some(after))
+    };
+    let (a, b) = (of("1", "[redacted]", "x"), of("22", "[redacted]", "x"));
+    for (fields, expect) in [
+        ("{}", true),
+        ("{include: [spec]}", true),
+        ("{include: ['spec.users[*].password']}", true),
+        ("{include: ['spec.users[*].name']}", false),
+        ("{ignore: [spec.users]}", false),
+    ] {
+        assert_eq!(check(fields, &a, &b), expect, "{fields}");
+    }
+    assert!(
+        !check("{}", &a, &of("22", "[redacted]", "y")),
+        "something else explains the update"
+    );
+    assert!(
+        !check("{}", &of("1", "open", "x"), &of("22", "open", "x")),
+        "nothing is hidden"
+    );
 }
 
 #[test]

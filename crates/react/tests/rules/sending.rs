@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skopos_api::Event as What;
-use skopos_journal::{Entry, Observed};
+use skopos_journal::{Entry, Observed, Writer};
 use skopos_react::rule::{Cause, CompiledRule, Origin, RenderError, Subject};
 use skopos_sink::Event;
 
@@ -29,6 +29,25 @@ fn update() -> Entry {
 
 fn body(event: &Event) -> Value {
     serde_json::from_slice(&event.data).unwrap()
+}
+
+#[test]
+fn who_wrote_is_told_where_it_is_known() {
+    let mut entry = update();
+    assert_eq!(body(&send(&with(&json!({})), &entry)).get("by"), None);
+    entry.by = ["ada", "bob"]
+        .map(|name| Writer {
+            manager: name.to_owned(),
+            operation: "Apply".to_owned(),
+            subresource: String::new(),
+        })
+        .into();
+    assert_eq!(
+        body(&send(&with(&json!({"payload": "ref"})), &entry))["by"],
+        json!(["ada", "bob"])
+    );
+    let template = with(&json!({"template": "${change.by.join(\" and \")}"}));
+    assert_eq!(send(&template, &entry).data, "ada and bob");
 }
 
 #[test]

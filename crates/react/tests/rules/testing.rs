@@ -61,6 +61,25 @@ fn cases_that_are_as_expected_pass() {
 }
 
 #[test]
+fn a_case_may_say_who_wrote() {
+    let test = "\
+apiVersion: skopos.dev/v1alpha1
+kind: RuleTest
+metadata: {name: t}
+spec:
+  ruleSpec:
+    watch: {group: velero.io, kind: Backup}
+    when: change.by.exists(name, name.startsWith('kubectl'))
+    do: [{sink: out}]
+  cases:
+    - {name: by hand, by: [kubectl-edit], after: {}, expect: {matches: true}}
+    - {name: by a controller, by: [velero], after: {}, expect: {matches: false}}
+    - {name: nobody knows, after: {}, expect: {matches: false}}
+";
+    assert_eq!(run(test), vec![Vec::<String>::new(); 3]);
+}
+
+#[test]
 fn cases_that_differ_say_where() {
     let cases = "
     - name: does not fail

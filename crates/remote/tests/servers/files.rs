@@ -1,21 +1,14 @@
 //! Files on top of blocks.
 
-use std::{collections::BTreeMap, io::Read as _};
+use std::collections::BTreeMap;
 
 use skopos_disk::{Disk, write_all};
 use skopos_remote::{MemoryServer, Remote, RemoteDisk, Troubles};
 
-use crate::support::{Server, on_thread};
+use crate::support::{Server, content, on_thread};
 
 /// What should be in the files.
 type Model = BTreeMap<String, Vec<u8>>;
-
-fn content(disk: &dyn Disk, name: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    disk.read(name).unwrap().read_to_end(&mut bytes).unwrap();
-    assert_eq!(disk.len(name).unwrap(), bytes.len() as u64);
-    bytes
-}
 
 fn contents(disk: &dyn Disk) -> Model {
     let names = disk.names().unwrap();
@@ -162,7 +155,7 @@ async fn a_writer_that_was_taken_over_hears_of_it_and_changes_nothing() {
     let second = server.remote().await;
     let error = append(&first, "late ").await.unwrap_err().to_string();
     assert!(error.contains("another replica took over"), "{error}");
-    assert!(first.taken_over().await.to_string().contains("another replica"));
+    assert!(first.lost().await.to_string().contains("another replica"));
     append(&second, "two ").await.unwrap();
     let disk = server.remote().await.disk();
     assert_eq!(on_thread(move || content(&disk, "f")).await, b"one two ");

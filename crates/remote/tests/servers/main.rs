@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod blocks;
+mod failover;
 mod files;
 mod secrets;
+mod slow_answers;
 mod support;

@@ -1,7 +1,8 @@
 //! Servers that can be stopped, and what is opened on them.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::Read as _, sync::Arc, time::Duration};
 
+use skopos_disk::Disk;
 use skopos_remote::{
     Block, Blocks, BlocksError, FileId, JournalUrl, MemoryServer, NatsBlocks, PostgresBlocks, Remote,
     RemoteConfig,
@@ -50,12 +51,7 @@ impl Server {
     }
 
     pub(crate) async fn remote(&self) -> Remote {
-        let config = RemoteConfig {
-            block_bytes: 512,
-            first_wait: Duration::from_millis(1),
-            longest_wait: Duration::from_millis(100),
-            ..RemoteConfig::default()
-        };
+        let config = config();
         match (self, self.url()) {
             (Self::Memory(server), _) => {
                 // Opening is tried once, and may fail by chance.
@@ -86,6 +82,24 @@ impl Server {
             Self::Nats(server) => server.start_again().await,
         }
     }
+}
+
+/// Small blocks and short waits.
+pub(crate) fn config() -> RemoteConfig {
+    RemoteConfig {
+        block_bytes: 512,
+        first_wait: Duration::from_millis(1),
+        longest_wait: Duration::from_millis(100),
+        ..RemoteConfig::default()
+    }
+}
+
+/// All of a file.
+pub(crate) fn content(disk: &dyn Disk, name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    disk.read(name).unwrap().read_to_end(&mut bytes).unwrap();
+    assert_eq!(disk.len(name).unwrap(), bytes.len() as u64);
+    bytes
 }
 
 pub(crate) fn block(file: u64, number: u32, bytes: impl AsRef<[u8]>) -> Block {

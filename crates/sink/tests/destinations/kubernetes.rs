@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use skopos_client::Client;
 use skopos_sink::{Context, Destination, Event, Failure, connect, rule_annotation};
-use skopos_testkit::{Fault, Rule, TestServer};
+use skopos_testkit::{Data, Fault, Rule, TestServer};
 
 use crate::support::{Known, event, refused, spec, told};
 
@@ -205,4 +205,47 @@ async fn two_rules_write_parts_of_one_object() {
     let api = skopos_client::Api::namespaced(configs.client(), configs.resource(), "default");
     let both = api.get("both").await.unwrap();
     assert_eq!(both["data"], json!({"a": "ops/a", "b": "ops/b"}));
+}
+
+#[tokio::test]
+async fn a_job_is_started_once_per_event() {
+    let server = TestServer::start().await;
+    let create = objects(&server.client(), "create").await;
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "backup-"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "backup:1", "args": ["a"]}]}}}});
+    for n in [0, 0, 1] {
+        check(&*create, carrying(n, &job)).await;
+    }
+    let mut list = server.api("batch/v1", "Job", "jobs").list(&Default::default());
+    let mut names = Vec::new();
+    while let Some(found) = list.next().await.unwrap() {
+        let found = found.to_value();
+        assert_eq!(
+            found["spec"]["template"]["spec"]["containers"][0]["image"],
+            "backup:1"
+        );
+        names.push(found["metadata"]["name"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("backup-")), "{names:?}");
+}
+
+#[tokio::test]
+async fn server_that_is_stopped_and_started_gets_what_failed_meanwhile() {
+    let mut server = TestServer::start().await;
+    let (apply, create) = {
+        let client = server.client();
+        (objects(&client, "apply").await, objects(&client, "create").await)
+    };
+    check(&*apply, carrying(0, &map("a", "1"))).await;
+    server.faults().go_away();
+    failing(&*apply, carrying(1, &map("a", "2"))).await;
+    failing(&*create, carrying(2, &map("b", "1"))).await;
+    server.restart(Data::Kept).await;
+    failing(&*apply, carrying(1, &map("a", "2"))).await;
+    server.faults().come_back();
+    check(&*apply, carrying(1, &map("a", "2"))).await;
+    check(&*create, carrying(2, &map("b", "1"))).await;
+    assert_eq!(maps(&server).await, pairs(&[("a", "2"), ("b", "1")]));
 }

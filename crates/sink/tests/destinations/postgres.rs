@@ -53,6 +53,37 @@ async fn postgres_gets_each_event_once_in_order_across_a_restart() {
     check_delivery(&mut table, destination, Repeats::Dropped).await;
 }
 
+/// Stopping kills the primary, starting promotes the standby.
+struct Pair(Postgres, Table);
+
+impl Server for Pair {
+    async fn stop(&mut self) {
+        self.0.kill().await;
+    }
+
+    async fn start(&mut self) {
+        self.1.0.promote().await;
+    }
+
+    async fn received(&self) -> Vec<String> {
+        self.1.received().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_gets_each_event_once_in_order_across_a_failover() {
+    let primary = Postgres::start_with(
+        None,
+        &["synchronous_standby_names=*", "synchronous_commit=remote_apply"],
+    )
+    .await;
+    let standby = primary.start_standby().await;
+    let addresses = format!("{},{}", standby.address(), primary.address());
+    let destination = sink(&yaml(&addresses, "", PASSWORD), &secrets("", "")).await;
+    let mut pair = Pair(primary, Table(standby));
+    check_delivery(&mut pair, destination, Repeats::Dropped).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_makes_the_table_and_refuses_only_the_event_it_cannot_hold() {
     let table = Table(Postgres::start(None).await);

@@ -180,7 +180,7 @@ async fn certificates_that_are_none_are_named_and_not_shown() {
 async fn commands_and_files_need_leave() {
     for (yaml, expect) in [
         ("exec: {command: [a]}", "--allow-exec"),
-        ("file: {path: /tmp/a}", "may write files"),
+        ("file: {path: /tmp/a}", "--allow-file"),
     ] {
         let context = Context {
             namespace: "default",

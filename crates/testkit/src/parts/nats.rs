@@ -1,5 +1,7 @@
 //! NATS with JetStream.
 
+use std::path::PathBuf;
+
 use rustix::process::Signal;
 use tokio::process::Command;
 
@@ -12,6 +14,7 @@ use super::{
 #[derive(Debug)]
 pub struct Nats {
     service: Service,
+    name: String,
     port: u16,
 }
 
@@ -21,26 +24,78 @@ impl Nats {
     /// # Panics
     /// If it is not installed or does not start.
     pub async fn start(tls: Option<&Issued>) -> Self {
-        let service = Service::new("nats", "Server is ready");
-        let port = free_port();
-        let (user, password) = USER;
-        let mut config = format!(
-            "listen: \"127.0.0.1:{port}\"\n\
-             jetstream {{ store_dir: {:?}, max_mem: 64MB, max_file: 256MB }}\n\
-             authorization {{ user: {user:?}, password: {password:?} }}\n",
-            service.dir().join("data")
-        );
+        let nats = Self::new("alone".to_owned());
+        let mut config = String::new();
         if let Some(issued) = tls {
             let (cert, key) = (
-                service.write("cert.pem", &issued.cert),
-                service.write("key.pem", &issued.key),
+                nats.service.write("cert.pem", &issued.cert),
+                nats.service.write("key.pem", &issued.key),
             );
-            config.push_str(&format!("tls {{ cert_file: {cert:?}, key_file: {key:?} }}\n"));
+            config = format!("tls {{ cert_file: {cert:?}, key_file: {key:?} }}\n");
         }
-        service.write("nats.conf", &config);
-        let mut nats = Self { service, port };
-        nats.start_again().await;
-        nats
+        nats.start_with(&config).await
+    }
+
+    /// Starts servers that form a cluster, and waits until one of them knows its leader. The others may join later.
+    ///
+    /// # Panics
+    /// If they are not installed or do not start.
+    pub async fn start_cluster(n: usize) -> Vec<Self> {
+        let ports: Vec<u16> = (0..n).map(|_| free_port()).collect();
+        let routes: Vec<_> = ports
+            .iter()
+            .map(|port| format!("\"nats://127.0.0.1:{port}\""))
+            .collect();
+        let routes = routes.join(", ");
+        let starting = ports.iter().enumerate().map(|(n, port)| {
+            let config =
+                format!("cluster {{ name: skopos, listen: \"127.0.0.1:{port}\", routes: [{routes}] }}\n");
+            async move {
+                let nats = Self::new(format!("server-{n}"));
+                nats.start_with(&config).await
+            }
+        });
+        let servers = futures_util::future::join_all(starting).await;
+        let says = servers
+            .iter()
+            .map(|nats| Box::pin(nats.service.says("metadata leader")));
+        futures_util::future::select_all(says).await;
+        servers
+    }
+
+    fn new(name: String) -> Self {
+        Self {
+            service: Service::new("nats", "Server is ready"),
+            name,
+            port: free_port(),
+        }
+    }
+
+    async fn start_with(mut self, more: &str) -> Self {
+        let (user, password) = USER;
+        let config = format!(
+            "server_name: {:?}\n\
+             listen: \"127.0.0.1:{}\"\n\
+             jetstream {{ store_dir: {:?}, max_mem: 64MB, max_file: 256MB }}\n\
+             authorization {{ user: {user:?}, password: {password:?} }}\n\
+             {more}",
+            self.name,
+            self.port,
+            self.data_dir()
+        );
+        self.service.write("nats.conf", &config);
+        self.start_again().await;
+        self
+    }
+
+    /// What it is called in its cluster.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it keeps its data.
+    pub fn data_dir(&self) -> PathBuf {
+        self.service.dir().join("data")
     }
 
     /// Where it listens, as `127.0.0.1:port`.
@@ -61,6 +116,11 @@ impl Nats {
     /// Stops the server.
     pub async fn stop(&mut self) {
         self.service.stop(Signal::TERM).await;
+    }
+
+    /// Kills the server: nothing is finished.
+    pub async fn kill(&mut self) {
+        self.service.stop(Signal::KILL).await;
     }
 
     /// Starts it again with its data.

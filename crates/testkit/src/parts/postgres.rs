@@ -7,11 +7,14 @@ use std::{
 };
 
 use rustix::process::{Signal, geteuid};
-use tokio::process::Command;
+use tokio::{
+    process::Command,
+    time::{Instant, sleep},
+};
 
 use super::{
     Issued, USER,
-    service::{Service, find, free_port},
+    service::{EVERY, PATIENCE, Service, find, free_port},
 };
 
 /// A PostgreSQL server whose only user is [`USER`], with a database of the same name `postgres`.
@@ -20,6 +23,8 @@ pub struct Postgres {
     service: Service,
     bin: PathBuf,
     port: u16,
+    /// Beside those that every server has.
+    settings: Vec<String>,
 }
 
 impl Postgres {
@@ -28,19 +33,54 @@ impl Postgres {
     /// # Panics
     /// If it is not installed or does not start.
     pub async fn start(tls: Option<&Issued>) -> Self {
+        Self::start_with(tls, &[]).await
+    }
+
+    /// The same with settings, such as `synchronous_standby_names=*`.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_with(tls: Option<&Issued>, settings: &[&str]) -> Self {
+        let settings = settings.iter().map(|setting| (*setting).to_owned());
+        let mut postgres = Self::new(settings.collect());
+        postgres.initialize(tls).await;
+        postgres.start_again().await;
+        postgres
+    }
+
+    /// Copies this server and starts the copy as a standby that follows it.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start_standby(&self) -> Self {
+        let mut standby = Self::new(Vec::new());
+        let dir = standby.service.dir();
+        own(dir);
+        let mut command = standby.command("pg_basebackup");
+        command
+            .env("PGPASSWORD", USER.1)
+            .args(["--host=127.0.0.1", "--username", USER.0])
+            .arg(format!("--port={}", self.port))
+            .args(["--checkpoint=fast", "--no-sync", "--write-recovery-conf"])
+            .arg("--pgdata")
+            .arg(dir.join("data"));
+        succeed("pg_basebackup", command).await;
+        standby.start_again().await;
+        standby
+    }
+
+    fn new(settings: Vec<String>) -> Self {
         let bin = find("PostgreSQL", &programs())
             .parent()
             .expect("a file in a directory")
             .to_owned();
-        let service = Service::new("postgres", "database system is ready to accept connections");
-        let mut postgres = Self {
-            service,
+        Self {
+            // Of a standby it says “read-only connections”.
+            service: Service::new("postgres", "database system is ready to accept"),
             bin,
             port: free_port(),
-        };
-        postgres.initialize(tls).await;
-        postgres.start_again().await;
-        postgres
+            settings,
+        }
     }
 
     async fn initialize(&self, tls: Option<&Issued>) {
@@ -50,14 +90,11 @@ impl Postgres {
             files.push(self.service.write("cert.pem", &issued.cert));
             files.push(self.service.write("key.pem", &issued.key));
         }
-        let owner = owner();
         for file in &files[1..] {
             fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("our own file");
         }
         for file in &files {
-            if let Some((uid, gid)) = owner {
-                chown(file, Some(uid), Some(gid)).expect("root may give files away");
-            }
+            own(file);
         }
         let mut command = self.command("initdb");
         command
@@ -72,12 +109,7 @@ impl Postgres {
             .arg("--pwfile")
             .arg(dir.join("password"))
             .arg(dir.join("data"));
-        let output = command.output().await.expect("initdb can be started");
-        assert!(
-            output.status.success(),
-            "initdb: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        succeed("initdb", command).await;
     }
 
     /// Where it listens, as `127.0.0.1:port`.
@@ -88,6 +120,53 @@ impl Postgres {
     /// Stops the server.
     pub async fn stop(&mut self) {
         self.service.stop(Signal::INT).await;
+    }
+
+    /// Kills the server: nothing is finished.
+    pub async fn kill(&mut self) {
+        self.service.stop(Signal::KILL).await;
+    }
+
+    /// Waits until a standby has all that its primary wrote so far.
+    ///
+    /// # Panics
+    /// If one of them does not answer, or it never has all.
+    pub async fn catch_up_with(&self, primary: &Self) {
+        let written = primary.ask("select pg_current_wal_lsn()").await;
+        let question = format!("select pg_last_wal_replay_lsn() >= '{written}'");
+        let deadline = Instant::now() + PATIENCE;
+        while self.ask(&question).await != "t" {
+            assert!(Instant::now() < deadline, "the standby never came to {written}");
+            sleep(EVERY).await;
+        }
+    }
+
+    async fn ask(&self, question: &str) -> String {
+        let mut command = self.command("psql");
+        command
+            .env("PGPASSWORD", USER.1)
+            .args(["--host=127.0.0.1", "--dbname=postgres", "--username", USER.0])
+            .arg(format!("--port={}", self.port))
+            .args([
+                "--no-psqlrc",
+                "--tuples-only",
+                "--no-align",
+                "--command",
+                question,
+            ]);
+        succeed("psql", command).await
+    }
+
+    /// Makes a standby a primary, and waits until it is.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub async fn promote(&self) {
+        let mut command = self.command("pg_ctl");
+        command
+            .args(["promote", "--wait", "--pgdata"])
+            .arg(self.service.dir().join("data"));
+        succeed("pg_ctl promote", command).await;
     }
 
     /// Starts it again with its data.
@@ -108,8 +187,8 @@ impl Postgres {
             settings.push(format!("ssl_cert_file={}", dir.join("cert.pem").display()));
             settings.push(format!("ssl_key_file={}", dir.join("key.pem").display()));
         }
-        for setting in settings {
-            command.args(["-c", &setting]);
+        for setting in settings.iter().chain(&self.settings) {
+            command.args(["-c", setting]);
         }
         self.service.start(command).await;
     }
@@ -121,6 +200,24 @@ impl Postgres {
             command.uid(uid).gid(gid);
         }
         command
+    }
+}
+
+/// Runs a program to its end, and returns what it said.
+async fn succeed(name: &str, mut command: Command) -> String {
+    let output = command.output().await.expect("a program of the package");
+    assert!(
+        output.status.success(),
+        "{name}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Gives a file to whom the server runs as.
+fn own(file: &Path) {
+    if let Some((uid, gid)) = owner() {
+        chown(file, Some(uid), Some(gid)).expect("root may give files away");
     }
 }
 

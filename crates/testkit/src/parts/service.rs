@@ -16,10 +16,11 @@ use tokio::{
 };
 
 /// How long a program may take to be ready: several start at once on few cores.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a program may take to end when it is asked to.
 const STOPPING: Duration = Duration::from_secs(30);
-const EVERY: Duration = Duration::from_millis(20);
+/// How often it is looked whether it is.
+pub(super) const EVERY: Duration = Duration::from_millis(20);
 
 /// A program with a directory of its own, which can be started more than once.
 #[derive(Debug)]
@@ -82,6 +83,22 @@ impl Service {
             sleep(EVERY).await;
         }
         self.running = Some(child);
+    }
+
+    /// Waits until the program says something.
+    pub(super) async fn says(&self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = fs::read(self.dir().join("log")).unwrap_or_default();
+            let told = String::from_utf8_lossy(&told);
+            if told.contains(text) {
+                return;
+            }
+            if Instant::now() > deadline {
+                panic!("{} never said {text:?}; it said:\n{told}", self.name);
+            }
+            sleep(EVERY).await;
+        }
     }
 
     /// Sends a signal and goes on.

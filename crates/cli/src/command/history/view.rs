@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skopos_api::Event;
-use skopos_control::{ChangeView, FieldDiff, HoleView, Observation};
+use skopos_control::{ChangeView, FieldDiff, HoleView, Observation, WriterView};
 use skopos_object::yaml;
 
 use super::Format;
@@ -81,7 +81,7 @@ impl Printer {
     }
 
     fn table(&mut self, lines: &[Line]) -> String {
-        let headings = ["WHEN", "CHANGE", "OP", "OBJECT", "WHAT"];
+        let headings = ["WHEN", "CHANGE", "OP", "OBJECT", "BY", "WHAT"];
         let table = Table {
             headings: headings.map(str::to_owned).to_vec(),
             rows: lines.iter().map(row).collect(),
@@ -113,6 +113,7 @@ fn row(line: &Line) -> Vec<String> {
             "-".to_owned(),
             "hole".to_owned(),
             "-".to_owned(),
+            "-".to_owned(),
             missing(hole),
         ],
         Line::Change(change) => vec![
@@ -120,6 +121,7 @@ fn row(line: &Line) -> Vec<String> {
             change.seq.to_string(),
             op(change).1.to_owned(),
             key(change),
+            by(change).unwrap_or_else(|| "-".to_owned()),
             summary(change),
         ],
     }
@@ -137,6 +139,16 @@ fn key(change: &ChangeView) -> String {
     }
 }
 
+/// Who wrote, if that is known; a subresource with a slash, such as `manager/status`.
+fn by(change: &ChangeView) -> Option<String> {
+    let name = |writer: &WriterView| match writer.subresource.as_str() {
+        "" => writer.manager.clone(),
+        subresource => format!("{}/{subresource}", writer.manager),
+    };
+    let names: Vec<_> = change.by.iter().map(name).collect();
+    (!names.is_empty()).then(|| names.join(","))
+}
+
 fn op(change: &ChangeView) -> (anstyle::Style, &'static str) {
     match (change.observed, change.op) {
         (Observation::First, _) => (FAINT, "existing"),
@@ -146,16 +158,13 @@ fn op(change: &ChangeView) -> (anstyle::Style, &'static str) {
     }
 }
 
-/// What changed in short, who did it if that is known, and when if it was only found later.
+/// What changed in short, and when if it was only found later.
 fn summary(change: &ChangeView) -> String {
     let fields = change.diff.as_deref().unwrap_or_default();
     let mut text = match (change.op, fields) {
         (Event::Updated, []) => "only bookkeeping fields".to_owned(),
         (_, fields) => short(fields),
     };
-    if let Some(manager) = &change.manager {
-        text.push_str(&format!(" by {manager}"));
-    }
     if let Some(not_before) = change.not_before {
         text.push_str(&format!(" (found later: it happened after {not_before:.0})"));
     }
@@ -211,10 +220,8 @@ fn block(line: &Line) -> String {
         Some(after) => format!(", found later: it happened after {after:.0}"),
         None => String::new(),
     };
-    let by = change
-        .manager
-        .as_ref()
-        .map(|name| format!(", by {name}"))
+    let by = by(change)
+        .map(|names| format!(", by {names}"))
         .unwrap_or_default();
     let (time, name, key) = (change.time, &change.resource, key(change));
     let (seq, version) = (change.seq, &change.resource_version);

@@ -5,7 +5,7 @@ use skopos_api::Event;
 
 use super::{Stage, at};
 use crate::{
-    ChangePage, Changes, Collections, Holes, ObjectAt, Observation, Part, Presence, Reason, Refusal,
+    ChangePage, Changes, Collections, Holes, ObjectAt, Observation, Part, Presence, Reason, Refusal, Resolve,
     ShowChange,
 };
 
@@ -269,6 +269,34 @@ async fn what_makes_no_sense_is_refused_with_what_to_do() {
     let both = admin.ask(&object_at("a", 60)).await.unwrap_err();
     check(both, Reason::BadQuestion, "away, home");
     stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_kind_is_found_by_each_of_its_names() {
+    let mut stage = story().await;
+    let admin = stage.admin();
+    for name in [
+        "widgets",
+        "Widget",
+        "wd",
+        "WD",
+        "wd.example.com",
+        "wd.v1.example.com",
+    ] {
+        let resolved = admin.ask(&resolve(name)).await.unwrap();
+        assert_eq!(resolved.resource, "widgets.example.com", "{name}");
+    }
+    for name in ["wd.example.org", "w", ""] {
+        let refusal = admin.ask(&resolve(name)).await.unwrap_err();
+        assert_eq!(refusal.reason, Reason::UnknownResource, "{name}");
+    }
+    stage.stop().await;
+}
+
+fn resolve(name: &str) -> Resolve {
+    Resolve {
+        resource: name.into(),
+    }
 }
 
 #[tokio::test]

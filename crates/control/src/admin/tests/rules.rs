@@ -156,6 +156,19 @@ async fn an_explanation_says_what_decided() {
     let first = admin.ask(&explain("1")).await.unwrap();
     assert_eq!(first.explanations.len(), 1);
     assert!(first.explanations[0].matched, "{first:?}");
+    // As a receiver of the delivery knows it.
+    let id = &first.change.as_ref().unwrap().id;
+    for delivery in [format!("{id}/ops.grown"), format!("{id}.held/ops.grown#2")] {
+        let again = admin.ask(&explain(&delivery)).await.unwrap();
+        assert_eq!(again.explanations, first.explanations, "{delivery}");
+    }
+    let gone = admin.ask(&explain(&format!("{id}/ops.gone"))).await.unwrap_err();
+    assert!(gone.message.contains("there is no rule \"ops/gone\""), "{gone:?}");
+    let again = admin.ask(&explain("u1.reconcile-2/ops.grown")).await.unwrap_err();
+    assert!(
+        again.message.contains("is no change") && again.hint.contains("ops/grown"),
+        "{again:?}"
+    );
     let second = admin.ask(&explain("2")).await.unwrap();
     let decided = second.explanations[0]
         .steps

@@ -34,6 +34,8 @@ impl Collections for One {
         Box::pin(std::future::ready(Ok(Collection {
             kind: GroupVersionKind::new("example.com", "v1", "Widget"),
             plural: "widgets".into(),
+            singular: "widget".into(),
+            short_names: vec!["wd".into()],
             namespaced: true,
             source: Arc::new(self.0.clone()) as Arc<dyn ListWatch>,
         })))

@@ -186,6 +186,7 @@ impl Looker {
         self.holds_at = Instant::now() + HOLDS_EVERY;
         let board = Arc::clone(&self.shared.store.board);
         let (rules, _) = board.records();
+        let mut holds = Vec::new();
         for (name, record) in rules {
             let id = record.id;
             let timer = self
@@ -209,7 +210,12 @@ impl Looker {
                 .min();
             let needed = oldest.map_or(u64::MAX, |seq| seq.saturating_sub(1));
             let seq = Seq(record.position.min(needed));
-            self.shared.log.hold(&hold_name(&name), Some(seq));
+            holds.push((hold_name(&name), seq));
+        }
+        // What is no longer needed now would be needed again by who opens the file as it was before.
+        self.shared.store.sync().await?;
+        for (name, seq) in holds {
+            self.shared.log.hold(&name, Some(seq));
         }
         Ok(())
     }

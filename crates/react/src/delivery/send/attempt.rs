@@ -130,14 +130,13 @@ impl Attempt {
                 "the event has {size} bytes, more than {most}"
             )));
         }
-        prepared.began.get_or_insert_with(|| self.shared.now());
+        let began = *prepared.began.get_or_insert_with(|| self.shared.now());
         let attempt = match prepared.events.is_empty() {
             true => self.n_failed + 1,
             false => 1,
         };
-        prepared
-            .spans
-            .push(self.trace(&entry, &route.name, attempt, &mut event));
+        let span = self.trace(row, &entry, &route.name, (attempt, began), &mut event);
+        prepared.spans.push(span);
         prepared.rules.push(route.name.clone());
         prepared.events.push(event);
         prepared.observed.push(entry.at);
@@ -145,17 +144,24 @@ impl Attempt {
     }
 
     /// Opens the span of an attempt, and tells the receiver how to go on from it.
-    fn trace(&self, entry: &Entry, rule: &str, attempt: u32, event: &mut Event) -> Span {
+    fn trace(
+        &self,
+        row: &Row,
+        entry: &Entry,
+        rule: &str,
+        (attempt, began): (u32, Timestamp),
+        event: &mut Event,
+    ) -> Span {
         let change = entry.id();
         let trace = change.trace_id();
-        let span = trace.delivery(&event.id, rule, &self.sink, attempt);
-        event.traceparent = Some(trace.traceparent(span));
+        let span = trace.delivery(&event.id, rule, &self.sink, attempt, began);
+        event.traceparent = Some(trace.traceparent(span, self.shared.config.sampling));
         tracing::info_span!(
             target: TRACE_TARGET,
             "deliver",
             trace_id = %trace,
             span_id = %span,
-            parent_span_id = %trace.matched(rule),
+            parent_span_id = %trace.matched(rule, row.cause.name()),
             change.id = %change,
             id = event.id,
             rule,

@@ -1,8 +1,8 @@
 //! Opening the file, and saying clearly why not.
 
 use std::{
-    path::Path,
-    sync::{Arc, atomic::AtomicBool},
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use redb::{
@@ -11,7 +11,7 @@ use redb::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{Store, Threads, all_routes, all_rules, tables};
+use super::{Source, Store, Threads, all_routes, all_rules, tables};
 use crate::delivery::Error;
 
 /// The name of the file in the data directory.
@@ -25,48 +25,67 @@ impl Store {
     /// Opens the file in a directory, or makes it.
     pub(crate) fn open(directory: &Path) -> Result<Self, Error> {
         let path = directory.join(FILE);
-        let opened = builder().create(&path).map_err(|error| refused(&path, error))?;
-        let store = Self::new(opened, Threads::Blocking);
-        store.check(&path)?;
-        Ok(store)
+        let file = path.clone();
+        Self::from(path, Threads::Blocking, move || builder().create(&file))
     }
 
-    /// Keeps everything in `backend`, which never takes long.
-    pub(crate) fn in_backend(backend: impl StorageBackend) -> Result<Self, Error> {
-        let path = Path::new("memory");
-        let opened = builder()
-            .create_with_backend(backend)
-            .map_err(|error| refused(path, error))?;
-        let store = Self::new(opened, Threads::Inline);
-        store.check(path)?;
-        Ok(store)
+    /// Keeps everything in backends that never take long. Each one that `open` gives has what the one before had.
+    pub(crate) fn in_backend<B: StorageBackend>(
+        open: impl Fn() -> B + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let create = move || builder().create_with_backend(open());
+        Self::from("memory".into(), Threads::Inline, create)
     }
 
-    /// Keeps everything in `backend`, whose reads and writes may take long. `place` is for messages.
-    pub(crate) fn in_slow_backend(backend: impl StorageBackend, place: &Path) -> Result<Self, Error> {
-        let opened = builder()
-            .create_with_backend(backend)
-            .map_err(|error| refused(place, error))?;
-        let store = Self::new(opened, Threads::Blocking);
-        store.check(place)?;
-        Ok(store)
+    /// Keeps everything in backends whose reads and writes may take long. `place` is for messages.
+    pub(crate) fn in_slow_backend<B: StorageBackend>(
+        open: impl Fn() -> B + Send + Sync + 'static,
+        place: &Path,
+    ) -> Result<Self, Error> {
+        let create = move || builder().create_with_backend(open());
+        Self::from(place.to_owned(), Threads::Blocking, create)
     }
 
-    fn new(database: Database, threads: Threads) -> Self {
-        Self {
-            database: Arc::new(database),
+    fn from(
+        place: PathBuf,
+        threads: Threads,
+        open: impl Fn() -> Result<Database, DatabaseError> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let store = Self {
+            state: Arc::default(),
+            source: Arc::new(Source {
+                place,
+                open: Box::new(open),
+            }),
             threads,
             at_work: TaskTracker::new(),
-            is_dirty: Arc::new(AtomicBool::new(false)),
+            is_dirty: Arc::default(),
             dirtied: Arc::default(),
             board: Arc::default(),
-        }
+        };
+        store.load(store.create()?)?;
+        Ok(store)
+    }
+
+    /// Opens the file.
+    pub(super) fn create(&self) -> Result<Database, Error> {
+        (self.source.open)().map_err(|error| refused(&self.source.place, error))
+    }
+
+    /// Goes on with what is in the file.
+    pub(super) fn load(&self, database: Database) -> Result<(), Error> {
+        self.check(&database, &self.source.place)?;
+        let transaction = database.begin_read()?;
+        self.board
+            .begin(all_rules(&transaction)?, all_routes(&transaction)?);
+        self.lock().database = Some(Arc::new(database));
+        Ok(())
     }
 
     /// Sees to it that the tables are ours.
-    fn check(&self, path: &Path) -> Result<(), Error> {
-        let n_tables = self.database.begin_read()?.list_tables()?.count();
-        let mut transaction = self.database.begin_write()?;
+    fn check(&self, database: &Database, path: &Path) -> Result<(), Error> {
+        let n_tables = database.begin_read()?.list_tables()?.count();
+        let mut transaction = database.begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
         transaction.set_quick_repair(true);
         let unusable = |what: String| Error::Unusable {
@@ -92,15 +111,7 @@ impl Store {
             }
         }
         drop(tables::Tables::open(&transaction, &self.board)?);
-        transaction.commit()?;
-        let transaction = self.database.begin_read()?;
-        for (name, record) in all_rules(&transaction)? {
-            self.board.rule(&name, &record);
-        }
-        for (rule, sink, record) in all_routes(&transaction)? {
-            self.board.route(rule, &sink, &record);
-        }
-        Ok(())
+        Ok(transaction.commit()?)
     }
 }
 
@@ -122,7 +133,12 @@ fn refused(path: &Path, error: DatabaseError) -> Error {
         {
             format!("it is no state of deliveries ({error})")
         }
-        DatabaseError::Storage(StorageError::Io(error)) => error.to_string(),
+        DatabaseError::Storage(StorageError::Io(source)) => {
+            return Error::Open {
+                path: path.to_owned(),
+                source,
+            };
+        }
         DatabaseError::Storage(StorageError::Corrupted(what)) => format!("it is damaged ({what})"),
         other => other.to_string(),
     };

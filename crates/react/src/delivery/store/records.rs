@@ -132,6 +132,16 @@ impl Cause {
         }
     }
 
+    /// How it is called in the trace of a change.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Change => "change",
+            Self::Held => "held",
+            Self::Existing => "existing",
+            Self::Before => "before",
+        }
+    }
+
     pub(super) fn code(self) -> u8 {
         match self {
             Self::Change => 0,

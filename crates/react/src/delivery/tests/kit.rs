@@ -46,7 +46,8 @@ impl Life {
             seed,
             ..Config::default()
         };
-        let store = Store::in_backend(disk.clone()).unwrap();
+        let opened = disk.clone();
+        let store = Store::in_backend(move || opened.clone()).unwrap();
         let reactor = Reactor::on(store, log.clone(), config).unwrap();
         reactor.swap(plan);
         let stop = CancellationToken::new();

@@ -1,6 +1,7 @@
 //! Each promise of `docs/guide/delivery.md` by itself.
 
 mod beginning;
+mod full_disk;
 mod giving_up;
 mod sending;
 mod standing_still;

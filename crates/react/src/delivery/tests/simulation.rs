@@ -20,7 +20,7 @@ use super::kit::{Disk, Life, MemoryLog, Mood, Recorder, Toy, When, plan, rule};
 use crate::rule::Subject;
 
 use crate::delivery::{
-    Evaluator as _, Letters, Outcome, Plan, PlannedRule, Trigger,
+    Evaluator as _, Letters, Outcome, Plan, PlannedRule, Status, Trigger,
     entries::{existing, object_id},
 };
 
@@ -134,7 +134,8 @@ impl World {
         match self.rng.u32(..100) {
             0..40 => self.change(),
             40..60 => sleep(Duration::from_millis(self.rng.u64(0..200))).await,
-            60..66 => sleep(Duration::from_secs(self.rng.u64(1..90))).await,
+            60..63 => self.fill_or_free(),
+            63..66 => sleep(Duration::from_secs(self.rng.u64(1..90))).await,
             66..76 => self.upset_a_sink(),
             76..82 => self.add_rule().await,
             82..89 => self.crash().await,
@@ -157,6 +158,15 @@ impl World {
                 false => self.log.set(&name, self.rng.i64(0..10)),
             };
             self.truth.push(entry);
+        }
+    }
+
+    /// The disk is full after some more bytes, or no longer.
+    fn fill_or_free(&mut self) {
+        let disk = &self.life.as_ref().unwrap().disk;
+        match self.rng.bool() {
+            true => disk.fill(self.rng.usize(..1 << 18)),
+            false => disk.free(),
         }
     }
 
@@ -190,6 +200,9 @@ impl World {
         if self.bases.len() == RULES.len() {
             return;
         }
+        self.life().disk.free();
+        let waits = |status: &Status| status.no_space.is_none();
+        self.life().until("there is room", waits).await;
         let name = RULES[self.bases.len()].0;
         self.bases.push(self.log.head().0);
         self.life().reactor.swap(self.plan());
@@ -248,6 +261,7 @@ impl World {
             });
         }
         self.suspended.clear();
+        self.life().disk.free();
         self.log.fail_reads(0);
         self.life().reactor.swap(self.plan());
         sleep(Duration::from_millis(200)).await;

@@ -18,6 +18,8 @@ struct State {
     synced: Vec<u8>,
     /// Since the last sync, in order.
     unsynced: Vec<Op>,
+    /// So many more bytes can be written; without it, any number.
+    room: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +33,16 @@ impl Disk {
     pub(crate) fn image(&self) -> Self {
         let live = self.state.lock().unwrap().live.clone();
         Self::of(live)
+    }
+
+    /// From now on there is room for so many bytes, and for no more.
+    pub(crate) fn fill(&self, room: usize) {
+        self.state.lock().unwrap().room = Some(room);
+    }
+
+    /// There is room again.
+    pub(crate) fn free(&self) {
+        self.state.lock().unwrap().room = None;
     }
 
     /// What is left after a crash: everything that was synced, and any part of what was not.
@@ -52,6 +64,7 @@ impl Disk {
             live: bytes.clone(),
             synced: bytes,
             unsynced: Vec::new(),
+            room: None,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -73,9 +86,13 @@ fn apply(bytes: &mut Vec<u8>, op: &Op) {
 }
 
 impl State {
-    fn perform(&mut self, op: Op) {
+    fn perform(&mut self, op: Op) -> io::Result<()> {
+        if let (Some(room), Op::Write(_, data)) = (&mut self.room, &op) {
+            *room = room.checked_sub(data.len()).ok_or(io::ErrorKind::StorageFull)?;
+        }
         apply(&mut self.live, &op);
         self.unsynced.push(op);
+        Ok(())
     }
 }
 
@@ -95,8 +112,7 @@ impl StorageBackend for Disk {
     }
 
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
-        self.state.lock().unwrap().perform(Op::Resize(at(len)));
-        Ok(())
+        self.state.lock().unwrap().perform(Op::Resize(at(len)))
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
@@ -111,7 +127,6 @@ impl StorageBackend for Disk {
         self.state
             .lock()
             .unwrap()
-            .perform(Op::Write(at(offset), data.to_vec()));
-        Ok(())
+            .perform(Op::Write(at(offset), data.to_vec()))
     }
 }

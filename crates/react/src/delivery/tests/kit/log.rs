@@ -93,6 +93,7 @@ impl MemoryLog {
             uid,
             version: seq.to_string().as_str().into(),
             observed,
+            by: Vec::new(),
             before: last.and_then(|last| last.after),
             after,
         };

@@ -6,7 +6,7 @@ use skopos_api::{Delivery, Limits, OnExceed};
 use skopos_journal::{Log as _, Seq};
 use tokio::time::{Instant, sleep};
 
-use super::{begin, simple};
+use super::{begin, route, simple};
 use crate::delivery::{
     Error, PlannedRule,
     tests::kit::{Life, MemoryLog, Mood, Recorder, When, plan, rule},
@@ -185,4 +185,33 @@ async fn changes_that_cannot_be_read_are_passed_over_and_counted() {
     let status = life.until_quiet().await;
     assert_eq!((status.rules["r"].missed, sink.arrived().len()), (3, 7));
     assert!(status.rules["r"].last_error.contains("bad checksum"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_does_not_grow_while_a_sink_is_dead() {
+    let sink = Recorder::new(10);
+    let (log, life) = simple(&sink, Delivery::default()).await;
+    sink.be(Mood {
+        is_down: true,
+        ..Mood::default()
+    });
+    // What is pending grows for hours, over many objects; what is held of it does not.
+    let mut most = 0;
+    for round in 0..20 {
+        for n in 0..1000 {
+            log.set(&format!("o{}", n % 300), round);
+        }
+        let wanted = u64::try_from(round + 1).unwrap() * 1000;
+        let status = life
+            .until("all is pending", |status| route(status).pending == wanted)
+            .await;
+        sleep(Duration::from_secs(600)).await;
+        most = most.max(life.status().sinks["s"].in_memory);
+        assert!(status.sinks["s"].in_flight <= 8);
+    }
+    assert!((1..=1024).contains(&most), "{most} deliveries in memory");
+    assert!(sink.calls().iter().all(|call| call.ids.len() <= 10));
+    sink.be(Mood::default());
+    life.until_quiet().await;
+    assert_eq!(sink.ids().len(), 20_000, "nothing was lost meanwhile");
 }

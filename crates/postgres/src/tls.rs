@@ -1,4 +1,4 @@
-//! TLS for connections to PostgreSQL: between `tokio-postgres` and `rustls`.
+//! Between `tokio-postgres` and `rustls`.
 
 use std::{
     io,
