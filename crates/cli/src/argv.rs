@@ -32,12 +32,14 @@ pub(crate) fn prepare(mut args: Vec<OsString>) -> (Vec<OsString>, Vec<String>) {
 
 /// The long flags of a command, with whether each takes a value.
 fn known_flags(command: &str) -> Vec<(String, bool)> {
-    let mut cli = Cli::command();
-    cli.build();
-    let Some(command) = cli.find_subcommand(command) else {
+    let cli = Cli::command();
+    // Alone: the options of the other commands are of no interest, and to define them takes longer than all this.
+    let Some(mut command) = cli.find_subcommand(command).cloned() else {
         return Vec::new();
     };
-    let flags = command.get_arguments().filter_map(|arg| {
+    command.build();
+    let global = cli.get_arguments().filter(|arg| arg.is_global_set());
+    let flags = command.get_arguments().chain(global).filter_map(|arg| {
         let long = arg.get_long()?.to_owned();
         Some((long, arg.get_action().takes_values()))
     });
