@@ -33,7 +33,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     fn get(&self, seq: Seq) -> BoxFuture<'_, Result<Option<Entry>, ReadError>>;
 
     /// The objects that exist now, each as the last change that made it what it is. Of the kind and the namespaces wanted;
-    /// `after` is the key to go on after.
+    /// `after` is the key to go on after. Fewer than `limit` are the last ones; there are more if several have the key of
+    /// the last, as those of a kind that is known by itself and by namespace.
     fn current<'a>(
         &'a self,
         wanted: &'a Wanted,

@@ -14,7 +14,7 @@ use crate::{
     scan::Item,
     segment::{Location, Segment, key_hash},
     sidecar,
-    state::{About, State, mirror_key},
+    state::{About, Known, State, mirror_key},
 };
 
 /// After looking at so many changes a read answers with what it has, so that others get their turn.
@@ -349,52 +349,59 @@ fn entry(meta: Meta, about: &About, objects: In<'_>) -> Result<Entry, Malformed>
     })
 }
 
+/// The objects that exist, in the order of their keys.
 fn current(
     shared: &Shared,
     wanted: &Wanted,
     after: Option<&ObjectKey>,
     limit: usize,
 ) -> Result<Vec<Entry>, ReadError> {
-    use std::ops::Bound::{Excluded, Unbounded};
-    let mut found = Vec::new();
-    {
+    let places = {
         let state = shared.read();
-        let after = after.map(mirror_key);
-        for collection in state
-            .collections
-            .iter()
-            .filter(|one| is_wanted(&one.about, wanted))
-        {
-            let start = after.as_deref().map_or(Unbounded, Excluded);
-            for (key, known) in collection.objects.range::<str, _>((start, Unbounded)) {
-                let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-                let is_wanted = wanted.namespace.as_ref().is_none_or(|one| one == namespace)
-                    && wanted.name.as_ref().is_none_or(|one| one == name);
-                if !is_wanted {
-                    continue;
-                }
-                let Some(segment) = state.segments.get(&known.location.segment) else {
-                    continue;
-                };
-                found.push((
-                    key.clone(),
-                    known.location,
-                    segment.clone(),
-                    collection.about.clone(),
-                ));
-                if found.len() >= limit {
-                    break;
-                }
-            }
+        page(&state, wanted, after, limit.max(1))
+    };
+    let read = |(location, segment, about): (Location, Arc<Segment>, About)| {
+        read_at(shared, &segment, location, &about)
+    };
+    places.into_iter().map(read).collect()
+}
+
+/// Where the first objects of all collections after a key stand.
+fn page(
+    state: &State,
+    wanted: &Wanted,
+    after: Option<&ObjectKey>,
+    limit: usize,
+) -> Vec<(Location, Arc<Segment>, About)> {
+    use std::ops::Bound::{Excluded, Unbounded};
+    let after = after.map(mirror_key);
+    let start = after.as_deref().map_or(Unbounded, Excluded);
+    let mut found = Vec::new();
+    for collection in &state.collections {
+        if !is_wanted(&collection.about, wanted) {
+            continue;
         }
+        let objects = collection.objects.range::<str, _>((start, Unbounded));
+        // So many of each: all the first ones may be in the last collection.
+        let first = objects.filter(|(key, _)| is_wanted_key(key, wanted)).take(limit);
+        found.extend(first.map(|(key, known)| (key, known, &collection.about)));
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    found.truncate(limit);
-    let mut entries = Vec::with_capacity(found.len());
-    for (_, location, segment, about) in found {
-        entries.push(read_at(shared, &segment, location, &about)?);
+    found.sort_by_key(|(key, ..)| *key);
+    // Who goes on after the last key must not miss another object of that key.
+    if let Some((last, ..)) = found.get(limit - 1).copied() {
+        found.truncate(found.partition_point(|(key, ..)| *key <= last));
     }
-    Ok(entries)
+    let place = |(_, known, about): (&Box<str>, &Known, &About)| {
+        let segment = state.segments.get(&known.location.segment)?;
+        Some((known.location, segment.clone(), about.clone()))
+    };
+    found.into_iter().filter_map(place).collect()
+}
+
+fn is_wanted_key(key: &str, wanted: &Wanted) -> bool {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    wanted.namespace.as_ref().is_none_or(|one| one == namespace)
+        && wanted.name.as_ref().is_none_or(|one| one == name)
 }
 
 /// The change at a place.
