@@ -12,7 +12,7 @@ use crate::{
     journal::Shared,
     record::{Bodies, Meta, RecordKind, Unpacked, peek},
     scan::Item,
-    segment::{Location, Segment, key_hash},
+    segment::{Location, Places, Segment, key_hash},
     sidecar,
     state::{About, Known, State, mirror_key},
 };
@@ -305,15 +305,49 @@ impl Reading<'_> {
     }
 }
 
-/// Where changes of an object may stand in a segment.
+/// Where changes of an object may stand in a segment; nothing if its index is of another time.
 fn find(shared: &Shared, segment: &Segment, hash: u64) -> io::Result<Option<Vec<u32>>> {
-    let places = segment.places();
-    if !places.keys.is_empty() || places.n_entries == 0 {
-        let found = places.keys.iter().filter(|(key, _)| *key == hash);
-        return Ok(Some(found.map(|(_, offset)| *offset).collect()));
+    if let Some(found) = find_in_memory(segment, hash) {
+        return Ok(Some(found));
     }
-    drop(places);
-    sidecar::find(&*shared.disk, segment.id, segment.len(), hash)
+    match sidecar::find(&*shared.disk, segment.id, segment.len(), hash)? {
+        sidecar::Found::Places(found) => Ok(Some(found)),
+        sidecar::Found::OfAnother => Ok(None),
+        sidecar::Found::Damaged => {
+            tracing::warn!(
+                segment = segment.id.0,
+                "an index of the journal cannot be read; the segment tells what it held"
+            );
+            remember_keys(segment)?;
+            Ok(find_in_memory(segment, hash))
+        }
+    }
+}
+
+/// The same without the disk; nothing if the keys are there.
+fn find_in_memory(segment: &Segment, hash: u64) -> Option<Vec<u32>> {
+    let places = segment.places();
+    let is_here = !places.keys.is_empty() || places.n_entries == 0;
+    is_here.then(|| {
+        let found = places.keys.iter().filter(|(key, _)| *key == hash);
+        found.map(|(_, offset)| *offset).collect()
+    })
+}
+
+/// Reads a complete segment for the keys that its index should hold. They stay in memory.
+fn remember_keys(segment: &Segment) -> io::Result<()> {
+    let mut found = Places::new(segment.first);
+    let mut scan = segment.scan(0);
+    while let Some(item) = scan.next()? {
+        if let Item::Record { offset, head, body } = item
+            && head.kind == RecordKind::Entry
+            && let Ok(meta) = Meta::read(&mut In(body))
+        {
+            found.note(&meta, offset, body.len());
+        }
+    }
+    segment.places_mut().keys = found.keys;
+    Ok(())
 }
 
 /// The number of the next change after an offset.

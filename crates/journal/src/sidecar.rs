@@ -12,6 +12,7 @@ use crate::{
 
 const MAGIC: &[u8; 8] = b"SKOPJI2\n";
 const KEY: usize = 12;
+const OF_ANOTHER: &str = "index: it is of another segment";
 
 pub(crate) fn sidecar_name(id: SegmentId) -> String {
     format!("index-{:012}", id.0)
@@ -79,7 +80,7 @@ fn parse(content: &[u8], segment_len: u64) -> Result<Places, Malformed> {
     }
     let mut input = In(content);
     if input.take(MAGIC.len())? != MAGIC || input.number()? != segment_len {
-        return Err(Malformed("index: it is of another segment"));
+        return Err(Malformed(OF_ANOTHER));
     }
     let mut places = Places::new(Seq(1));
     places.last = Seq(input.number()?);
@@ -103,32 +104,48 @@ fn parse(content: &[u8], segment_len: u64) -> Result<Places, Malformed> {
     Ok(places)
 }
 
-/// Where changes of an object may stand in a complete segment, in order; nothing if the index is of the segment as it
-/// was at another time.
-pub(crate) fn find(
-    disk: &dyn Disk,
-    id: SegmentId,
-    segment_len: u64,
-    hash: u64,
-) -> io::Result<Option<Vec<u32>>> {
-    let mut file = disk.read(&sidecar_name(id))?;
+/// What an index says about an object.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Where its changes may stand, in order.
+    Places(Vec<u32>),
+    /// Nothing: it is of the segment as it was at another time.
+    OfAnother,
+    /// Nothing: it is damaged or not there.
+    Damaged,
+}
+
+/// Looks an object up in the index of a complete segment.
+pub(crate) fn find(disk: &dyn Disk, id: SegmentId, segment_len: u64, hash: u64) -> io::Result<Found> {
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "index of a segment is damaged");
-    let len = *bytes.first_chunk::<4>().ok_or_else(damaged)?;
-    let content = bytes
-        .get(4..u32::from_le_bytes(len) as usize + 8)
-        .ok_or_else(damaged)?;
-    if parse(content, segment_len).is_err() {
-        return Ok(None);
-    }
-    let keys = bytes
-        .get(u32::from_le_bytes(len) as usize + 8..)
-        .ok_or_else(damaged)?;
-    let (keys, sum) = keys.split_last_chunk::<4>().ok_or_else(damaged)?;
-    if crc32c::crc32c(keys) != u32::from_le_bytes(*sum) || !keys.len().is_multiple_of(KEY) {
-        return Err(damaged());
-    }
+    let read = disk.read(&sidecar_name(id));
+    match read.and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Damaged),
+        read => read?,
+    };
+    let Some((content, keys)) = split(&bytes) else {
+        return Ok(Found::Damaged);
+    };
+    Ok(match parse(content, segment_len) {
+        Err(Malformed(OF_ANOTHER)) => Found::OfAnother,
+        Err(_) => Found::Damaged,
+        Ok(_) => sound_keys(keys).map_or(Found::Damaged, |keys| Found::Places(search(keys, hash))),
+    })
+}
+
+/// What stands before the keys, and the keys, each with its checksum.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*len) as usize + 4)
+}
+
+fn sound_keys(keys: &[u8]) -> Option<&[u8]> {
+    let (keys, sum) = keys.split_last_chunk::<4>()?;
+    let is_sound = crc32c::crc32c(keys) == u32::from_le_bytes(*sum) && keys.len().is_multiple_of(KEY);
+    is_sound.then_some(keys)
+}
+
+fn search(keys: &[u8], hash: u64) -> Vec<u32> {
     let n = keys.len() / KEY;
     let at = |i: usize| {
         let (hash, offset) = keys[i * KEY..(i + 1) * KEY].split_at(8);
@@ -146,5 +163,5 @@ pub(crate) fn find(
         }
     }
     let found = (low..n).map(at).take_while(|(found, _)| *found == hash);
-    Ok(Some(found.map(|(_, offset)| offset).collect()))
+    found.map(|(_, offset)| offset).collect()
 }

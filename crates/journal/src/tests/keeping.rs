@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use skopos_disk::{Faults, SimDisk};
+use skopos_disk::{Disk as _, Faults, SimDisk};
 
 use super::*;
 use crate::{CommitError, Limits, ReadError, Retention};
@@ -144,6 +144,41 @@ async fn a_damaged_checkpoint_or_index_is_made_anew() {
     let journal = open(&disk);
     assert_eq!(all(&journal).await, entries);
     assert_eq!(mirror(&journal).await, objects);
+}
+
+/// The keys of an index are only looked at when an object is looked up, long after the start.
+#[tokio::test]
+async fn an_object_is_found_without_the_index() {
+    let wanted = Wanted {
+        namespace: Some("home".into()),
+        name: Some("w3".into()),
+        ..Wanted::default()
+    };
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 5, 20).await;
+    let entries = read(&journal, &wanted).await;
+    assert_eq!(entries.len(), 21);
+    journal.close().await;
+    let spoil: [fn(&mut Vec<u8>); 4] = [
+        |bytes| *bytes.last_mut().unwrap() ^= 1,
+        |bytes| bytes.truncate(bytes.len() - 20),
+        |bytes| bytes.truncate(3),
+        |bytes| bytes[30] ^= 1,
+    ];
+    for spoil in spoil {
+        let disk = disk.crashed(|unsynced| unsynced);
+        let journal = open(&disk);
+        for name in disk.names_with("index-") {
+            disk.edit(&name, spoil);
+        }
+        assert_eq!(read(&journal, &wanted).await, entries);
+    }
+    let journal = open(&disk);
+    for name in disk.names_with("index-") {
+        disk.remove(&name).unwrap();
+    }
+    assert_eq!(read(&journal, &wanted).await, entries);
 }
 
 #[tokio::test]
