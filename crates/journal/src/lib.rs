@@ -20,6 +20,7 @@ mod checkpoint;
 mod commit;
 mod compact;
 mod entry;
+mod existing;
 mod journal;
 mod log;
 mod metrics;

@@ -34,7 +34,8 @@ pub trait Log: Send + Sync + fmt::Debug {
 
     /// The objects that exist now, each as the last change that made it what it is. Of the kind and the namespaces wanted;
     /// `after` is the key to go on after. Fewer than `limit` are the last ones; there are more if several have the key of
-    /// the last, as those of a kind that is known by itself and by namespace.
+    /// the last, as those of a kind that is known by itself and by namespace. One whose last state is damaged comes
+    /// without `before` and `after`, with the time of the newest change.
     fn current<'a>(
         &'a self,
         wanted: &'a Wanted,

@@ -9,12 +9,13 @@ use tokio::sync::watch;
 use crate::{
     Damage, Entry, Hole, Journal, Log, ReadError, Seq, Wanted,
     bytes::{In, Malformed},
+    existing::current,
     journal::Shared,
     record::{Bodies, Meta, RecordKind, Unpacked, peek},
     scan::Item,
     segment::{Location, Places, Segment, key_hash},
     sidecar,
-    state::{About, Known, State, mirror_key},
+    state::{About, State},
 };
 
 /// After looking at so many changes a read answers with what it has, so that others get their turn.
@@ -143,7 +144,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn is_wanted(about: &About, wanted: &Wanted) -> bool {
+pub(crate) fn is_wanted(about: &About, wanted: &Wanted) -> bool {
     let is_kind = |(group, kind): &(String, String)| {
         *group == about.kind.group && (*kind == about.kind.kind || *kind == about.plural)
     };
@@ -383,90 +384,45 @@ fn entry(meta: Meta, about: &About, objects: In<'_>) -> Result<Entry, Malformed>
     })
 }
 
-/// The objects that exist, in the order of their keys.
-fn current(
-    shared: &Shared,
-    wanted: &Wanted,
-    after: Option<&ObjectKey>,
-    limit: usize,
-) -> Result<Vec<Entry>, ReadError> {
-    let places = {
-        let state = shared.read();
-        page(&state, wanted, after, limit.max(1))
-    };
-    let read = |(location, segment, about): (Location, Arc<Segment>, About)| {
-        read_at(shared, &segment, location, &about)
-    };
-    places.into_iter().map(read).collect()
-}
-
-/// Where the first objects of all collections after a key stand.
-fn page(
-    state: &State,
-    wanted: &Wanted,
-    after: Option<&ObjectKey>,
-    limit: usize,
-) -> Vec<(Location, Arc<Segment>, About)> {
-    use std::ops::Bound::{Excluded, Unbounded};
-    let after = after.map(mirror_key);
-    let start = after.as_deref().map_or(Unbounded, Excluded);
-    let mut found = Vec::new();
-    for collection in &state.collections {
-        if !is_wanted(&collection.about, wanted) {
-            continue;
-        }
-        let objects = collection.objects.range::<str, _>((start, Unbounded));
-        // So many of each: all the first ones may be in the last collection.
-        let first = objects.filter(|(key, _)| is_wanted_key(key, wanted)).take(limit);
-        found.extend(first.map(|(key, known)| (key, known, &collection.about)));
-    }
-    found.sort_by_key(|(key, ..)| *key);
-    // Who goes on after the last key must not miss another object of that key.
-    if let Some((last, ..)) = found.get(limit - 1).copied() {
-        found.truncate(found.partition_point(|(key, ..)| *key <= last));
-    }
-    let place = |(_, known, about): (&Box<str>, &Known, &About)| {
-        let segment = state.segments.get(&known.location.segment)?;
-        Some((known.location, segment.clone(), about.clone()))
-    };
-    found.into_iter().filter_map(place).collect()
-}
-
-fn is_wanted_key(key: &str, wanted: &Wanted) -> bool {
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    wanted.namespace.as_ref().is_none_or(|one| one == namespace)
-        && wanted.name.as_ref().is_none_or(|one| one == name)
-}
-
-/// The change at a place.
+/// The change at a place. [`is_damage`] tells what can never be read.
 pub(crate) fn read_at(
     shared: &Shared,
     segment: &Segment,
     location: Location,
     about: &About,
-) -> Result<Entry, ReadError> {
-    let body = body_at(shared, segment, location)?;
-    let mut input = In(&body);
-    let read = Meta::read(&mut input).and_then(|meta| entry(meta, about, input));
-    read.map_err(|what| ReadError::Storage(what.into()))
+) -> io::Result<Entry> {
+    at(shared, segment, location, |meta, objects| {
+        entry(meta, about, objects)
+    })
 }
 
 /// Only the states of the change at a place, and who wrote.
-pub(crate) fn states_at(
+pub(crate) fn states_at(shared: &Shared, segment: &Segment, location: Location) -> io::Result<Unpacked> {
+    at(shared, segment, location, |_, objects| Bodies::read(objects))
+}
+
+fn at<T>(
     shared: &Shared,
     segment: &Segment,
     location: Location,
-) -> Result<Unpacked, ReadError> {
-    let body = body_at(shared, segment, location)?;
-    let mut input = In(&body);
-    let read = Meta::read(&mut input).and_then(|_| Bodies::read(input));
-    read.map_err(|what| ReadError::Storage(what.into()))
+    parse: impl FnOnce(Meta, In<'_>) -> Result<T, Malformed>,
+) -> io::Result<T> {
+    let read = shared.read_meta(segment, location).and_then(|(_, body)| {
+        let mut input = In(&body);
+        let parsed = Meta::read(&mut input).and_then(|meta| parse(meta, input));
+        parsed.map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))
+    });
+    read.inspect_err(|error| {
+        if is_damage(error) {
+            shared.note_damage(Damage::new(segment.id, location.offset.into(), error));
+        }
+    })
 }
 
-fn body_at(shared: &Shared, segment: &Segment, location: Location) -> Result<Vec<u8>, ReadError> {
-    let read = shared.read_meta(segment, location).map_err(|error| {
-        shared.note_damage(Damage::new(segment.id, location.offset.into(), &error));
-        ReadError::Storage(error.into())
-    });
-    Ok(read?.1)
+/// Whether what was read makes no sense, and will make none later either.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+    )
 }

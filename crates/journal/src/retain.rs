@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use skopos_object::{ObjectKey, Op};
+use skopos_object::Op;
 
 use crate::{
     Observed, Seq,
@@ -17,7 +17,7 @@ use crate::{
     record::{Bodies, Meta, RECORD_HEADER},
     segment::{Count, Segment, SegmentId},
     sidecar::sidecar_name,
-    state::{Known, State},
+    state::{Known, State, object_key},
 };
 
 /// So much is copied out of a segment in one transaction.
@@ -248,14 +248,13 @@ pub(crate) fn to_carry(shared: &Shared, segment: &Segment) -> Vec<(Meta, Vec<u8>
 
 /// What is known of an object whose record is damaged: that it exists, so that its deletion will be noticed.
 fn without_body(collection: u32, key: &str, known: &Known, at: Timestamp) -> (Meta, Vec<u8>) {
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     let meta = Meta {
         seq: known.seq,
         at,
         op: Op::Updated,
         observed: Observed::Live,
         collection,
-        key: ObjectKey::namespaced(namespace, name),
+        key: object_key(key),
         uid: known.uid.to_string(),
         version: known.version.clone(),
     };

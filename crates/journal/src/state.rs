@@ -114,6 +114,17 @@ pub(crate) fn mirror_key(key: &ObjectKey) -> Box<str> {
     format!("{}/{}", key.namespace, key.name).into()
 }
 
+/// The key of an object in the mirror.
+pub(crate) fn object_key(mirror_key: &str) -> ObjectKey {
+    let (namespace, name) = split_key(mirror_key);
+    ObjectKey::namespaced(namespace, name)
+}
+
+/// Namespace and name of an object in the mirror.
+pub(crate) fn split_key(mirror_key: &str) -> (&str, &str) {
+    mirror_key.split_once('/').unwrap_or(("", mirror_key))
+}
+
 impl State {
     pub(crate) fn collection(&self, source: &str, name: &str) -> Option<u32> {
         let found = self

@@ -91,3 +91,32 @@ async fn a_page_does_not_end_between_objects_of_the_same_key() {
         assert_eq!(pages(&journal, limit).await.concat(), expected, "by {limit}");
     }
 }
+
+/// What is known of an object is its key, UID and version; one damaged state must not hide all the others.
+#[tokio::test]
+async fn an_object_whose_last_state_is_damaged_comes_without_it() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    write(&journal, 0, vec![Draft::Collection(part("home"))]).await;
+    for name in ["w0", "w1", "w2"] {
+        write(&journal, 1, vec![created(0, "home", name)]).await;
+    }
+    let place = journal.shared.read().known(0, "home/w1").unwrap().location;
+    disk.edit(&place.segment.name(), |bytes| {
+        bytes[place.offset as usize + 40] ^= 1
+    });
+    let found = journal.current(&Wanted::default(), None, 10).await.unwrap();
+    let found: Vec<_> = found
+        .iter()
+        .map(|entry| (&*entry.key.name, &*entry.uid, entry.seq.0, entry.after.is_some()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("w0", "home-w0", 1, true),
+            ("w1", "home-w1", 2, false),
+            ("w2", "home-w2", 3, true)
+        ]
+    );
+    assert_eq!(journal.damage().len(), 1);
+}
