@@ -21,6 +21,7 @@ mod commit;
 mod compact;
 mod entry;
 mod existing;
+mod header;
 mod journal;
 mod log;
 mod metrics;

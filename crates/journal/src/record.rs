@@ -18,7 +18,7 @@ pub(crate) const RECORD_HEADER: usize = 16;
 pub(crate) const MAX_RECORD: usize = 64 << 20;
 const FILE_MAGIC: &[u8; 8] = b"SKOPJNL\n";
 /// Since 2, entries say who wrote. Segments of version 1 are read and go on as they are.
-const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 const OLDEST_FORMAT_VERSION: u32 = 1;
 pub(crate) const RECORD_MAGIC: [u8; 2] = *b"JR";
 const LAST: u8 = 1;
@@ -34,20 +34,24 @@ pub(crate) fn file_header(first: Seq) -> [u8; FILE_HEADER] {
     header
 }
 
+/// Why a header says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadHeader {
+    Damaged,
+    /// It is sound, and of a format that is not known here.
+    OtherFormat(u32),
+}
+
 /// Checks the header of a segment and returns its first number.
-pub(crate) fn parse_file_header(header: &[u8; FILE_HEADER]) -> Result<Seq, Malformed> {
-    if &header[..8] != FILE_MAGIC {
-        return Err(Malformed("file: it is not a journal"));
+pub(crate) fn parse_file_header(header: &[u8; FILE_HEADER]) -> Result<Seq, BadHeader> {
+    if &header[..8] != FILE_MAGIC || crc32c::crc32c(&header[..20]) != u32_at(header, 20) {
+        return Err(BadHeader::Damaged);
     }
-    if !(OLDEST_FORMAT_VERSION..=FORMAT_VERSION).contains(&u32_at(header, 8)) {
-        return Err(Malformed(
-            "file: it was written by another version of this program",
-        ));
+    let format = u32_at(header, 8);
+    if !(OLDEST_FORMAT_VERSION..=FORMAT_VERSION).contains(&format) {
+        return Err(BadHeader::OtherFormat(format));
     }
-    if crc32c::crc32c(&header[..20]) != u32_at(header, 20) {
-        return Err(Malformed("file header"));
-    }
-    let first = header[12..20].try_into().map_err(|_| Malformed("file header"))?;
+    let first = header[12..20].try_into().map_err(|_| BadHeader::Damaged)?;
     Ok(Seq(u64::from_le_bytes(first)))
 }
 
@@ -381,7 +385,10 @@ mod tests {
         header[20..].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(parse_file_header(&header), Ok(Seq(9)));
         header[8] = 3;
-        assert!(parse_file_header(&header).is_err());
+        assert_eq!(parse_file_header(&header), Err(BadHeader::Damaged));
+        let sum = crc32c::crc32c(&header[..20]);
+        header[20..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(parse_file_header(&header), Err(BadHeader::OtherFormat(3)));
     }
 
     #[test]

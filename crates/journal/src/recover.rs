@@ -12,7 +12,8 @@ use crate::{
     bytes::{In, Malformed},
     checkpoint,
     commit::Tail,
-    record::{FILE_HEADER, Meta, RecordKind, file_header, parse_file_header},
+    header::{self, Found, Headless},
+    record::{FILE_HEADER, Meta, RecordKind, file_header},
     scan::Item,
     segment::{Location, Places, Segment, SegmentId},
     sidecar,
@@ -40,40 +41,114 @@ pub struct Damage {
 /// Reads what is on disk, cuts off what was never committed, and opens the end for writing.
 pub(crate) fn recover(disk: &dyn Disk) -> io::Result<Recovered> {
     let names = disk.names()?;
+    // Before anything is changed: a newer version may have written here.
+    let segments = header::segments(disk, &names)?;
     for name in names.iter().filter(|name| name.ends_with(".part")) {
         disk.remove(name)?;
     }
-    let mut ids: Vec<SegmentId> = names.iter().filter_map(|name| SegmentId::parse(name)).collect();
-    ids.sort_unstable();
-    let (mut state, from) = newest_checkpoint(disk, &names, ids.first().copied())?;
-    let mut damage = Vec::new();
-    for (i, id) in ids.iter().enumerate() {
-        let is_last = i + 1 == ids.len();
-        let len = disk.len(&id.name())?;
-        let Some(first) = first_of(disk, *id, len)? else {
-            if !is_last {
-                damage.push(damaged(*id, 0, &Malformed("file header")));
-            }
-            continue;
+    let (state, from) = newest_checkpoint(disk, &names, segments.first().map(|found| found.id))?;
+    let mut recovering = Recovering {
+        disk,
+        from,
+        newest: segments.last().map(|found| found.id),
+        state,
+        damage: Vec::new(),
+        headless: Vec::new(),
+    };
+    for found in segments {
+        recovering.take_in(found)?;
+    }
+    recovering.finish()
+}
+
+/// What is known from the segments so far.
+struct Recovering<'a> {
+    disk: &'a dyn Disk,
+    /// The segments from this one on are read over the checkpoint.
+    from: SegmentId,
+    newest: Option<SegmentId>,
+    state: State,
+    damage: Vec<Damage>,
+    /// Those without a sound header.
+    headless: Vec<SegmentId>,
+}
+
+impl Recovering<'_> {
+    fn take_in(&mut self, found: Found) -> io::Result<()> {
+        let is_last = Some(found.id) == self.newest;
+        let Some(first) = found.first else {
+            return self.take_in_headless(found, is_last);
         };
+        let Found { id, len, .. } = found;
+        let (state, damage) = (&mut self.state, &mut self.damage);
         // The changes before it may be gone; their numbers are not used again.
         state.head = state.head.max(Seq(first.0.saturating_sub(1)));
-        let segment = match *id < from && !is_last {
-            true => complete_segment(disk, *id, first, len, &mut damage)?,
-            false => read_segment(disk, *id, first, len, Some(&mut state), is_last, &mut damage)?,
+        let segment = match id < self.from && !is_last {
+            true => complete_segment(self.disk, id, first, len, damage)?,
+            false => read_segment(self.disk, id, first, len, Some(state), is_last, damage)?,
         };
-        state.segments.insert(*id, Arc::new(segment));
+        state.segments.insert(id, Arc::new(segment));
+        Ok(())
     }
-    if damage.iter().any(|one| one.is_in(from)) {
-        // Changes may be missing: a list must tell what is there now.
-        for collection in &mut state.collections {
-            if let Some(position) = &mut collection.position {
-                position.version = "".into();
+
+    /// Reads what can be read of a segment whose header is damaged.
+    fn take_in_headless(&mut self, found: Found, is_last: bool) -> io::Result<()> {
+        let Found { id, len, .. } = found;
+        let (first, may_cut) = match header::headless(self.disk, found, &self.state, is_last)? {
+            Headless::Unfinished => return self.disk.remove(&id.name()),
+            Headless::Records(first) => (first, is_last),
+            // It may be of somebody else: it is left as it is.
+            Headless::Nothing(first) => {
+                if is_last {
+                    self.state.head.0 += header::most_changes(len);
+                }
+                (first, false)
+            }
+        };
+        self.headless.push(id);
+        let (state, damage) = (&mut self.state, &mut self.damage);
+        state.head = state.head.max(Seq(first.0.saturating_sub(1)));
+        let over = (id >= self.from || is_last).then_some(&mut *state);
+        let segment = read_segment(self.disk, id, first, len, over, may_cut, damage)?;
+        state.segments.insert(id, Arc::new(segment));
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<Recovered> {
+        let is_lost = |id: &SegmentId| self.state.segments.get(id).is_none_or(|one| one.is_empty());
+        let is_missing = self.damage.iter().any(|one| one.is_in(self.from))
+            || self.headless.iter().any(|id| *id >= self.from && is_lost(id));
+        if is_missing {
+            // Changes may be missing: a list must tell what is there now.
+            for collection in &mut self.state.collections {
+                if let Some(position) = &mut collection.position {
+                    position.version = "".into();
+                }
             }
         }
+        // What a damaged header stands before is left as it is.
+        let goes_on = self.newest.filter(|id| !self.headless.contains(id));
+        let tail = match goes_on.and_then(|id| self.state.segments.get(&id)) {
+            Some(segment) => Tail {
+                segment: segment.clone(),
+                file: self.disk.append(&segment.id.name())?,
+            },
+            None => new_tail(self.disk, &mut self.state, self.newest)?,
+        };
+        for damage in &self.damage {
+            SegmentId::parse(&damage.file).inspect(|id| header::keep_numbers(&self.state, *id));
+        }
+        for id in &self.headless {
+            header::keep_numbers(&self.state, *id);
+            header::declare_hole(&mut self.state, *id);
+            self.damage.push(damaged(*id, 0, &Malformed("file header")));
+        }
+        Ok(Recovered {
+            state: self.state,
+            tail,
+            damage: self.damage,
+        })
     }
-    let tail = open_tail(disk, &mut state, ids.last().copied())?;
-    Ok(Recovered { state, tail, damage })
 }
 
 impl Damage {
@@ -126,26 +201,6 @@ fn newest_checkpoint(
     Ok((State::default(), oldest.unwrap_or_default()))
 }
 
-/// The first number of a segment; nothing if its header is not whole.
-fn first_of(disk: &dyn Disk, id: SegmentId, len: u64) -> io::Result<Option<Seq>> {
-    if len < FILE_HEADER as u64 {
-        return Ok(None);
-    }
-    let mut header = [0; FILE_HEADER];
-    disk.open(&id.name())?.read_exact_at(&mut header, 0)?;
-    match parse_file_header(&header) {
-        Ok(first) => Ok(Some(first)),
-        Err(what @ Malformed("file header")) => {
-            tracing::error!(segment = id.0, %what, "a segment of the journal cannot be read");
-            Ok(None)
-        }
-        Err(what) => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("{}: {what}", id.name()),
-        )),
-    }
-}
-
 /// A segment whose places stand beside it, or are found by reading it.
 fn complete_segment(
     disk: &dyn Disk,
@@ -158,7 +213,12 @@ fn complete_segment(
         Ok(places) => Segment::open(disk, id, first, len, places),
         Err(error) => {
             tracing::warn!(segment = id.0, %error, "an index of the journal is made anew");
+            let n_damaged = damage.len();
             let segment = read_segment(disk, id, first, len, None, false, damage)?;
+            // Without what is damaged it would say that nothing was there.
+            if damage.len() > n_damaged {
+                return Ok(segment);
+            }
             sidecar::write(disk, id, len, &segment.places())?;
             // Where nothing can be written they stay in memory.
             if disk.len(&sidecar::sidecar_name(id)).is_ok() {
@@ -280,15 +340,8 @@ impl Read {
     }
 }
 
-/// The newest segment for writing, or a first one.
-fn open_tail(disk: &dyn Disk, state: &mut State, newest: Option<SegmentId>) -> io::Result<Tail> {
-    if let Some(segment) = newest.and_then(|id| state.segments.get(&id)) {
-        let file = disk.append(&segment.id.name())?;
-        return Ok(Tail {
-            segment: segment.clone(),
-            file,
-        });
-    }
+/// A new segment for writing, after those there are.
+fn new_tail(disk: &dyn Disk, state: &mut State, newest: Option<SegmentId>) -> io::Result<Tail> {
     let id = newest.map_or(SegmentId(1), SegmentId::next);
     let first = Seq(state.head.0 + 1);
     let start = crate::commit::start_records(state);

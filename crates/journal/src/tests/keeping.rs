@@ -8,7 +8,7 @@ use super::*;
 use crate::{CommitError, Limits, ReadError, Retention};
 
 /// Creates objects and changes each so often.
-async fn fill(journal: &Journal, n_objects: u64, n_changes: u64) {
+pub(super) async fn fill(journal: &Journal, n_objects: u64, n_changes: u64) {
     if journal.shared.read().collections.is_empty() {
         write(journal, 0, vec![Draft::Collection(about())]).await;
     }

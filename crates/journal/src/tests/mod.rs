@@ -3,6 +3,7 @@
 mod capturing;
 mod existing;
 mod full_disk;
+mod headers;
 mod keeping;
 mod metrics_page;
 mod remote;
