@@ -96,7 +96,10 @@ impl Follower {
         let Some((number, after)) = found else {
             return;
         };
-        let comparison = Comparison::new(journal.clone(), number, Redactor::default());
+        let redactor = Redactor::new(self.asked.redact.clone());
+        let comparison = Comparison::new(journal.clone(), number, redactor);
+        // Together with the first deletions, or they would be there without it after a crash.
+        let mut drafts = vec![Draft::Hole(self.hole_until_gone(after))];
         loop {
             let mut batch = Batch::default();
             // No list is ever of this generation.
@@ -106,10 +109,23 @@ impl Follower {
             if batch.drafts.is_empty() {
                 return;
             }
-            let transaction = self.transaction(std::mem::take(&mut batch.drafts));
+            drafts.append(&mut batch.drafts);
+            let transaction = self.transaction(std::mem::take(&mut drafts));
             if self.shared.journal.commit(transaction).await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Objects may have changed, come and gone before their kind was found to be gone.
+    fn hole_until_gone(&self, from: Timestamp) -> Hole {
+        let head = self.shared.journal.shared.read().head;
+        Hole {
+            collection: self.name.clone(),
+            from,
+            to: (self.shared.config.now)(),
+            reason: "kind_gone".into(),
+            seq: Seq(head.0 + 1),
         }
     }
 

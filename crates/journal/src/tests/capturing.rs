@@ -298,6 +298,46 @@ async fn a_kind_that_is_gone_takes_its_objects_with_it() {
     stage.stop().await;
 }
 
+/// Its objects were written down before somebody asked for a field to be left out.
+#[tokio::test(start_paused = true)]
+async fn what_is_redacted_now_is_so_in_the_deletions_of_a_kind_that_is_gone() {
+    let mut stage = Stage::new();
+    stage.put("a", 1);
+    stage.start();
+    stage.log(1).await;
+    stage.stop().await;
+    *stage.collections.0.lock().unwrap() = None;
+    stage.redact = vec![FieldPath::parse("spec.size").unwrap()];
+    stage.start();
+    assert_eq!(stage.log(2).await[1..], [r#"-a "[redacted]">- relist"#]);
+    stage.stop().await;
+}
+
+/// What happened to the objects before the kind went is not known.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_went_while_away_leaves_a_hole() {
+    let mut stage = Stage::new();
+    stage.put("a", 1);
+    stage.start();
+    stage.log(1).await;
+    stage.watching().await;
+    stage.stop().await;
+    *stage.collections.0.lock().unwrap() = None;
+    stage.start();
+    stage.log(2).await;
+    let holes = stage.journal().holes();
+    let [hole] = &holes[..] else {
+        panic!("{holes:?}");
+    };
+    assert_eq!((&*hole.reason, hole.seq), ("kind_gone", Seq(2)));
+    assert!(hole.from <= hole.to, "{hole:?}");
+    stage.stop().await;
+    stage.start();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.journal().holes().len(), 1, "told once");
+    stage.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_may_come_later() {
     let mut stage = Stage::new();
