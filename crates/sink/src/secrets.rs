@@ -3,6 +3,7 @@
 use std::{error::Error, fmt};
 
 use futures_core::future::BoxFuture;
+use http::{Uri, uri::PathAndQuery};
 use skopos_api::{Auth, SecretKey, ValueSource};
 
 use crate::connect::BadSink;
@@ -81,6 +82,50 @@ impl fmt::Debug for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
+}
+
+/// A text of somebody else without what must stay hidden.
+pub(crate) fn without<'a>(hidden: impl Iterator<Item = &'a Hidden>, text: &str) -> String {
+    let mut hidden: Vec<&str> = hidden.map(|hidden| hidden.0.as_str()).collect();
+    hidden.retain(|hidden| !hidden.is_empty());
+    // The longest first: a part of one that was taken out before would leave the rest of it.
+    hidden.sort_by_key(|hidden| std::cmp::Reverse(hidden.len()));
+    hidden
+        .into_iter()
+        .fold(text.to_owned(), |text, hidden| text.replace(hidden, "…"))
+}
+
+/// What of an address must stay hidden if somebody repeats it: all behind the server, as it is and decoded, and whatever
+/// in there may be a key, since it may be escaped in any way.
+pub(crate) fn parts_of_address(uri: &Uri) -> Vec<Hidden> {
+    /// Shorter words are no keys, and would tear texts apart.
+    const LEAST_KEY: usize = 6;
+    let path = uri.path();
+    let wholes = [
+        uri.path_and_query().map_or("", PathAndQuery::as_str),
+        path,
+        uri.query().unwrap_or_default(),
+    ];
+    let wholes = wholes.into_iter().filter(|whole| whole.len() > 1);
+    let wholes: Vec<String> = wholes
+        .flat_map(|whole| [whole.to_owned(), percent_decoded(whole)])
+        .collect();
+    let is_separator = |c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '~'));
+    let keys = wholes.iter().flat_map(|whole| whole.split(is_separator));
+    let keys = keys.filter(|key| key.len() >= LEAST_KEY).map(str::to_owned);
+    keys.chain(wholes.iter().cloned()).map(Hidden).collect()
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| *first == b'%');
+        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Who we say we are.

@@ -98,7 +98,7 @@ impl Webhook {
             text.push_str(&format!(": {cause}"));
             source = cause.source();
         }
-        Failure::unavailable(text)
+        Failure::unavailable(self.form.shown(&text))
     }
 }
 

@@ -25,7 +25,7 @@ where
 {
     let (head, body) = answer.into_parts();
     let text = beginning(body).await;
-    let told = form.shown(&told(&text));
+    let told = told(&text, |text| form.shown(text));
     let says = match told.is_empty() {
         true => String::new(),
         false => format!(": {told}"),
@@ -80,11 +80,12 @@ async fn beginning<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Vec<u8> {
     read
 }
 
-/// The first words, on one line.
-fn told(text: &[u8]) -> String {
+/// The first words of what may be shown, on one line.
+fn told(text: &[u8], shown: impl Fn(&str) -> String) -> String {
     let text = String::from_utf8_lossy(text);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    words
+    // Before it is cut: a part of a secret is not recognized.
+    shown(&words)
         .chars()
         .filter(|c| !c.is_control())
         .take(MAX_TOLD_CHARS)

@@ -14,7 +14,7 @@ use crate::{
     Context, Event,
     cloud_event::{attributes, to_batch},
     connect::BadSink,
-    secrets::{Hidden, Identity, Secret, identity, resolve, text},
+    secrets::{Hidden, Identity, Secret, identity, parts_of_address, resolve, text, without},
 };
 
 use super::is_public;
@@ -37,11 +37,15 @@ pub(super) struct Unsendable {
 
 impl Form {
     pub(super) async fn new(spec: &Spec, uri: Uri, context: Context<'_>) -> Result<Self, BadSink> {
+        let hidden = match &spec.url_from {
+            Some(source) if !is_public(source) => parts_of_address(&uri),
+            _ => Vec::new(),
+        };
         let mut form = Self {
             uri,
             headers: Vec::new(),
             hmac: None,
-            hidden: Vec::new(),
+            hidden,
         };
         form.add_headers(spec, context).await?;
         form.add_identity(spec, context).await?;
@@ -105,8 +109,7 @@ impl Form {
 
     /// A text of the server, without what must stay hidden.
     pub(super) fn shown(&self, text: &str) -> String {
-        let hidden = self.hidden.iter().filter(|hidden| !hidden.0.is_empty());
-        hidden.fold(text.to_owned(), |text, hidden| text.replace(&hidden.0, "…"))
+        without(self.hidden.iter(), text)
     }
 
     /// One event in binary mode: the attributes are headers, the data is the body.

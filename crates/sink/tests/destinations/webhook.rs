@@ -139,6 +139,50 @@ async fn webhook_answers_decide_between_later_and_never() {
     assert!(destination.send(&[event(0, "a")]).await.failure.is_none());
 }
 
+/// Many servers repeat the address they were asked for, and that of many is a password.
+#[tokio::test]
+async fn webhook_never_shows_an_address_from_a_secret() {
+    let endpoint = Endpoint::start(None).await;
+    let key = "hunter2hunter2hunter2";
+    let path = format!("/services/T0/B0/{key}?token=swordfish%2Fsalmon&mode=x");
+    let known = Known::default().with("url", &format!("{}{path}", endpoint.url()));
+    let destination = sink("webhook: {urlFrom: {secret: {name: s, key: url}}}", &known).await;
+    let decoded = path.replace("%2F", "/");
+    for body in [
+        format!("Cannot POST {path}"),
+        format!("Cannot POST {decoded}"),
+        format!("no route {}", path.replace('/', "\\/")),
+        format!("<pre>{}</pre>", path.replace('&', "&amp;")),
+        format!("there is nobody called {key} here, swordfish/salmon"),
+        // It is cut in the middle of the key.
+        format!("{}{key}", "x".repeat(290)),
+    ] {
+        endpoint.answer(Answer::new(404).body(&body));
+        let text = unavailable(&*destination).await;
+        assert!(text.contains("404 Not Found: check url"), "{text}");
+        for hidden in ["hunter", "swordfish", "salmon"] {
+            assert!(!text.contains(hidden), "{body}: {text}");
+        }
+    }
+    endpoint.answer(Answer::new(404).body(&format!("Cannot POST {path}")));
+    let text = unavailable(&*destination).await;
+    assert!(
+        text.ends_with("404 Not Found: check url: Cannot POST …"),
+        "{text}"
+    );
+}
+
+/// What everybody may read need not be hidden, and helps.
+#[tokio::test]
+async fn webhook_shows_an_address_that_is_no_secret() {
+    let endpoint = Endpoint::start(None).await;
+    let yaml = format!("webhook: {{url: '{}/some/long-path'}}", endpoint.url());
+    let destination = sink(&yaml, &Known::default()).await;
+    endpoint.answer(Answer::new(404).body("Cannot POST /some/long-path"));
+    let text = unavailable(&*destination).await;
+    assert!(text.ends_with("Cannot POST /some/long-path"), "{text}");
+}
+
 #[tokio::test]
 async fn webhook_that_refuses_a_batch_is_asked_one_by_one() {
     let endpoint = Endpoint::start(None).await;
