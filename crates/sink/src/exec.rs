@@ -2,7 +2,7 @@
 
 mod group;
 
-use std::{ffi::OsString, path::PathBuf, process::Stdio};
+use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
 use futures_core::future::BoxFuture;
 use skopos_api::Exec as Spec;
@@ -22,6 +22,8 @@ use self::group::Group;
 
 /// So much of what a command prints is kept, of each stream.
 const MAX_OUTPUT_BYTES: usize = 4 << 10;
+/// How long what is left of its output is read when a command has ended. It is in the pipe by then.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The exit code for data that is not wanted (`EX_DATAERR`).
 const REFUSED: i32 = 65;
 
@@ -112,23 +114,28 @@ impl Exec {
                 let _ = stdin.write_all(&to_json(event)).await;
             }
         };
-        let ending = async {
-            let status = child.wait().await;
-            drop(group);
-            status
+        let (mut said, mut warned) = (Vec::new(), Vec::new());
+        let status = {
+            let talking = async {
+                tokio::join!(
+                    feeding,
+                    beginning(stdout, &mut said),
+                    beginning(stderr, &mut warned)
+                )
+            };
+            let ending = async {
+                let status = child.wait().await;
+                drop(group);
+                status
+            };
+            ended(ending, talking).await
         };
-        let (status, (), stdout, stderr) =
-            tokio::join!(ending, feeding, beginning(stdout), beginning(stderr));
         let status = status
             .map_err(|error| Failure::unavailable(format!("cannot wait for {:?}: {error}", self.program)))?;
         if status.success() {
             return Ok(());
         }
-        let text = self.told(
-            &format!("{:?} ended with {status}", self.program),
-            &stdout,
-            &stderr,
-        );
+        let text = self.told(&format!("{:?} ended with {status}", self.program), &said, &warned);
         match status.code() {
             Some(REFUSED) => Err(Failure::refused(text)),
             _ => Err(Failure::unavailable(text)),
@@ -163,14 +170,25 @@ impl Destination for Exec {
     }
 }
 
+/// Waits for the end of a command while it is talked with, and a little for its last words. A process that left its group
+/// may hold its output open for ever.
+async fn ended<T>(ending: impl Future<Output = T>, talking: impl Future) -> T {
+    tokio::pin!(ending, talking);
+    tokio::select! {
+        _ = &mut talking => ending.await,
+        status = &mut ending => {
+            let _ = tokio::time::timeout(LAST_WORDS, talking).await;
+            status
+        }
+    }
+}
+
 /// Reads to the end and keeps the beginning, so that nobody waits for a full pipe.
-async fn beginning(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut kept = Vec::new();
-    let Some(mut stream) = stream else { return kept };
+async fn beginning(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+    let Some(mut stream) = stream else { return };
     let mut chunk = [0; 4096];
     while let Ok(n @ 1..) = stream.read(&mut chunk).await {
         let room = MAX_OUTPUT_BYTES - kept.len();
         kept.extend_from_slice(&chunk[..n.min(room)]);
     }
-    kept
 }

@@ -1,6 +1,6 @@
 //! Commands.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{error::Error as _, fs, path::Path, process::Command, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use skopos_sink::Destination;
@@ -85,6 +85,35 @@ async fn what_a_command_leaves_behind_ends_with_it() {
     let sent = destination.send(&[event(0, "a")]).await;
     assert!(sent.failure.is_none(), "{sent:?}");
     check_gone(&dir.path().join("child")).await;
+}
+
+/// A process that leaves the group is nobody's to kill, and need not end for the command to have ended.
+#[tokio::test]
+async fn command_is_done_when_it_ends_although_what_left_its_group_holds_the_output() {
+    let large = skopos_sink::Event {
+        data: vec![b' '; 1 << 20].into(),
+        ..event(0, "a")
+    };
+    for (end, expect) in [
+        ("exit 0", None),
+        ("echo oh no >&2; exit 3", Some("stderr: oh no")),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let options = format!(", dir: \"{}\"", dir.path().display());
+        let leave = r#"setsid sh -c "touch up; exec sleep 1000" & echo $! > child"#;
+        let wait = "while ! [ -e up ]; do sleep 0.01; done";
+        let destination = script(&format!("{leave}; {wait}; {end}"), &options).await;
+        let events = [large.clone()];
+        let sent = tokio::time::timeout(Duration::from_secs(120), destination.send(&events)).await;
+        let pid = fs::read_to_string(dir.path().join("child")).unwrap();
+        Command::new("kill").arg(pid.trim()).status().unwrap();
+        let failure = sent.expect("done long before").failure;
+        let text = failure.map(|failure| failure.source().unwrap().to_string());
+        match expect {
+            None => assert_eq!(text, None),
+            Some(expect) => assert!(text.as_ref().unwrap().contains(expect), "{text:?}"),
+        }
+    }
 }
 
 fn written(path: &Path) -> Result<(), String> {
