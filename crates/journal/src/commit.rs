@@ -367,8 +367,8 @@ impl Writer {
         self.carry(&segment)?;
         let done = compact::rest(&segment, &mut candidate.dropping, candidate.is_oldest).and_then(|rest| {
             match rest {
-                // What cannot be read is left as it is; nothing else can be done with it either.
-                None => segment.note_rewritten(),
+                // It is left as it is until all of it goes.
+                None => segment.note_damaged(),
                 Some(rest) if rest.is_nothing() => retain::forget(&self.shared, &segment),
                 Some(rest) => compact::replace(&self.shared, &segment, &rest)?,
             }

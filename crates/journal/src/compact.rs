@@ -93,17 +93,20 @@ impl Rest {
     }
 }
 
-/// Reads what stays of a segment; nothing if a part of it is damaged, which is then left as it is.
+/// Reads what stays of a segment; nothing if a part of it is damaged, unless all of it goes and nothing is before it: what
+/// cannot be read may say that an object is gone.
 pub(crate) fn rest(segment: &Segment, dropping: &mut Dropping, is_oldest: bool) -> io::Result<Option<Rest>> {
     let mut rest = Rest::default();
+    let mut is_damaged = false;
     let mut scan = segment.scan(0);
     while let Some(item) = scan.next()? {
-        let Item::Record { head, body, .. } = item else {
-            return Ok(None);
+        is_damaged |= match item {
+            Item::Record { head, body, .. } => rest.take(head.kind, body, dropping, is_oldest).is_err(),
+            Item::Damage { .. } => true,
         };
-        if rest.take(head.kind, body, dropping, is_oldest).is_err() {
-            return Ok(None);
-        }
+    }
+    if is_damaged && !(is_oldest && rest.is_nothing()) {
+        return Ok(None);
     }
     for (_, body) in std::mem::take(&mut rest.positions) {
         rest.push(RecordKind::Position, &body);

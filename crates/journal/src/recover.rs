@@ -135,8 +135,16 @@ impl Recovering<'_> {
             },
             None => new_tail(self.disk, &mut self.state, self.newest)?,
         };
-        for damage in &self.damage {
-            SegmentId::parse(&damage.file).inspect(|id| header::keep_numbers(&self.state, *id));
+        let damaged_ids = self
+            .damage
+            .iter()
+            .filter_map(|damage| SegmentId::parse(&damage.file));
+        for id in damaged_ids {
+            header::keep_numbers(&self.state, id);
+            self.state
+                .segments
+                .get(&id)
+                .inspect(|segment| segment.note_damaged());
         }
         for id in &self.headless {
             header::keep_numbers(&self.state, *id);

@@ -116,6 +116,11 @@ impl Old {
         }
     }
 
+    /// Whether every change goes.
+    fn takes_all(&self, count: &Count) -> bool {
+        count.newest < self.before || self.n_first >= count.n || self.first_bytes >= count.bytes
+    }
+
     /// How many bytes go, about.
     fn bytes(&self, count: &Count) -> u64 {
         if count.newest < self.before {
@@ -169,7 +174,21 @@ pub(crate) fn candidate(shared: &Shared, active: SegmentId, now: Timestamp) -> O
         dropping,
         is_oldest: Some(segment.id) == oldest,
     };
+    let total: u64 = state.segments.values().map(|segment| segment.len()).sum();
+    let is_too_much = retention.max_bytes.is_some_and(|max| total > max);
+    let everything = Dropping {
+        everything: true,
+        ..Dropping::default()
+    };
     for segment in complete() {
+        if segment.is_damaged() {
+            // It cannot be thinned out. Those after it can.
+            let is_old = || is_too_much || is_all_old(&state, &retention, segment, now);
+            if Some(segment.id) == oldest && is_old() {
+                return Some(found(segment, everything));
+            }
+            continue;
+        }
         let (dropping, dropped_bytes) = Dropping::by_limits(&state, &retention, segment, now);
         let n_entries = segment.places().n_entries;
         let is_worth_it = match n_entries {
@@ -186,17 +205,34 @@ pub(crate) fn candidate(shared: &Shared, active: SegmentId, now: Timestamp) -> O
             return Some(found(segment, dropping));
         }
     }
-    let total: u64 = state.segments.values().map(|segment| segment.len()).sum();
-    if retention.max_bytes.is_none_or(|max| total <= max) {
+    if !is_too_much {
         return None;
     }
-    let mut with_changes = complete().filter(|segment| !segment.is_empty());
+    let mut with_changes = complete().filter(|segment| !segment.is_empty() && !segment.is_damaged());
     let segment = with_changes.find(|segment| live(segment) * 2 <= segment.len())?;
-    let everything = Dropping {
-        everything: true,
-        ..Dropping::default()
-    };
     Some(found(segment, everything))
+}
+
+/// Whether all changes of a segment go by the limits. One without any is as old as those after it.
+fn is_all_old(state: &State, retention: &Retention, segment: &Segment, now: Timestamp) -> bool {
+    let goes = |segment: &Segment, is_enough: fn(&Old, &Count) -> bool| {
+        let places = segment.places();
+        let mut old = places.counts.iter().map(|(collection, count)| {
+            let limits = retention.of(state, *collection);
+            is_enough(&Old::new(state, limits, segment, *collection, count, now), count)
+        });
+        old.all(|is_old| is_old)
+    };
+    match segment.is_empty() {
+        false => goes(segment, Old::takes_all),
+        true => {
+            let later = state.segments.range(segment.id.next()..);
+            let mut later = later.map(|(_, segment)| segment).filter(|one| !one.is_empty());
+            later
+                .next()
+                .is_some_and(|next| goes(next, |old, count| old.bytes(count) > 0))
+        }
+    }
 }
 
 /// How many bytes of each segment are the last states of objects that exist.

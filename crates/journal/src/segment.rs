@@ -52,8 +52,10 @@ pub(crate) struct Segment {
     /// What is durable; nothing beyond it is ever read.
     len: AtomicU64,
     places: RwLock<Places>,
-    /// Whether this process wrote it anew, or found that it cannot.
+    /// Whether this process wrote it anew.
     rewritten: AtomicBool,
+    /// Whether a part of it was found that cannot be read.
+    damaged: AtomicBool,
 }
 
 /// Where in a segment what stands.
@@ -101,6 +103,7 @@ impl Segment {
             len: AtomicU64::new(len),
             places: RwLock::new(places),
             rewritten: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
         })
     }
 
@@ -118,6 +121,14 @@ impl Segment {
 
     pub(crate) fn is_rewritten(&self) -> bool {
         self.rewritten.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_damaged(&self) {
+        self.damaged.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
     }
 
     pub(crate) fn places(&self) -> RwLockReadGuard<'_, Places> {

@@ -234,6 +234,57 @@ async fn a_second_process_is_kept_out() {
     journal.close().await;
 }
 
+/// What cannot be read cannot be thinned out; it goes when it is the oldest and all of it is old.
+#[tokio::test]
+async fn damage_does_not_keep_old_changes_from_going() {
+    let disk = SimDisk::default();
+    let journal = open(&disk);
+    fill(&journal, 3, 80).await;
+    let objects = mirror(&journal).await;
+    journal.close().await;
+    let names = disk.names_with("segment-");
+    let spoil: [fn(&mut Vec<u8>); 2] = [
+        |bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 0x40;
+        },
+        |bytes| bytes.fill(b'x'),
+    ];
+    for (name, spoil) in names[..3]
+        .iter()
+        .flat_map(|name| spoil.map(|spoil| (name, spoil)))
+    {
+        let disk = disk.crashed(|unsynced| unsynced);
+        disk.edit(name, spoil);
+        let journal = open(&disk);
+        for limits in [
+            Limits::default(),
+            Limits {
+                max_changes: Some(20),
+                ..Limits::default()
+            },
+        ] {
+            assert!(
+                disk.names_with("segment-").contains(name),
+                "{name}: it is not old"
+            );
+            journal.set_retention(Retention {
+                default: limits,
+                ..Retention::default()
+            });
+            for _ in 0..20 {
+                journal.retain(Timestamp::from_second(1000).unwrap()).await;
+            }
+            write(&journal, 1000, vec![]).await;
+        }
+        let n_kept = all(&journal).await.len();
+        assert!((20..60).contains(&n_kept), "{name}: {n_kept}");
+        assert!(!disk.names_with("segment-").contains(name), "{name}");
+        assert_eq!(mirror(&journal).await, objects, "{name}");
+        journal.close().await;
+    }
+}
+
 #[tokio::test]
 async fn old_changes_go_and_existing_objects_stay() {
     let disk = SimDisk::default();
