@@ -369,7 +369,7 @@ impl Writer {
             match rest {
                 // It is left as it is until all of it goes.
                 None => segment.note_damaged(),
-                Some(rest) if rest.is_nothing() => retain::forget(&self.shared, &segment),
+                Some(rest) if rest.is_nothing() => retain::forget(&self.shared, &segment)?,
                 Some(rest) => compact::replace(&self.shared, &segment, &rest)?,
             }
             Ok(())

@@ -15,10 +15,9 @@ use skopos_object::Op;
 use crate::{
     Seq,
     bytes::{In, Malformed},
-    checkpoint::{checkpoint_name, parse_checkpoint_name},
     journal::Shared,
     record::{self, Bodies, FILE_HEADER, Meta, RecordKind, file_header},
-    retain::Dropping,
+    retain::{Dropping, forget_checkpoints},
     scan::Item,
     segment::{Places, Segment},
     sidecar,
@@ -149,14 +148,4 @@ fn write_part(shared: &Shared, part: &str, first: Seq, rest: &Rest) -> io::Resul
     write_all(&mut *file, &file_header(first))?;
     write_all(&mut *file, &rest.buffer)?;
     file.sync()
-}
-
-/// A checkpoint from before needs what goes: deletions that are told after it.
-fn forget_checkpoints(shared: &Shared, segment: &Segment) -> io::Result<()> {
-    let names = shared.disk.names()?;
-    let old = names.iter().filter_map(|name| parse_checkpoint_name(name));
-    for id in old.filter(|id| *id <= segment.id) {
-        shared.disk.remove(&checkpoint_name(id))?;
-    }
-    shared.disk.sync_names()
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    io,
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -299,18 +300,15 @@ fn without_body(collection: u32, key: &str, known: &Known, at: Timestamp) -> (Me
     (meta, body)
 }
 
-/// Removes the files of a segment, and checkpoints that are of no use without it.
-pub(crate) fn forget(shared: &Shared, segment: &Segment) {
+/// Removes the files of a segment, after the checkpoints that need it.
+pub(crate) fn forget(shared: &Shared, segment: &Segment) -> io::Result<()> {
+    forget_checkpoints(shared, segment)?;
     let mut state = shared.state.write().unwrap_or_else(PoisonError::into_inner);
     state.segments.remove(&segment.id);
     drop(state);
-    let mut names = vec![segment.id.name(), sidecar_name(segment.id)];
-    let all = shared.disk.names().unwrap_or_default();
-    let old = all.iter().filter_map(|name| parse_checkpoint_name(name));
-    names.extend(old.filter(|id| *id <= segment.id).map(checkpoint_name));
-    for name in names {
+    for name in [segment.id.name(), sidecar_name(segment.id)] {
         match shared.disk.remove(&name) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(%error, name, "could not remove a file of the journal");
             }
             _ => {}
@@ -319,4 +317,15 @@ pub(crate) fn forget(shared: &Shared, segment: &Segment) {
     if let Err(error) = shared.disk.sync_names() {
         tracing::warn!(%error, "could not make a removal durable");
     }
+    Ok(())
+}
+
+/// A checkpoint from before a segment needs what goes with it: deletions that are told after it.
+pub(crate) fn forget_checkpoints(shared: &Shared, segment: &Segment) -> io::Result<()> {
+    let names = shared.disk.names()?;
+    let old = names.iter().filter_map(|name| parse_checkpoint_name(name));
+    for id in old.filter(|id| *id <= segment.id) {
+        shared.disk.remove(&checkpoint_name(id))?;
+    }
+    shared.disk.sync_names()
 }

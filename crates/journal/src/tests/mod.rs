@@ -4,6 +4,7 @@ mod capturing;
 mod existing;
 mod full_disk;
 mod headers;
+mod interrupted;
 mod keeping;
 mod metrics_page;
 mod remote;
