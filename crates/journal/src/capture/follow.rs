@@ -1,5 +1,8 @@
 //! One collection, from wherever the journal ends.
 
+#[cfg(test)]
+mod tests;
+
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
@@ -242,13 +245,13 @@ impl Follower {
                 }
                 Report::Bookmark(_) => heard = true,
                 Report::Replace { reason } => {
-                    self.flush(session, &mut objects).await?;
+                    self.flush(session, &mut objects, None).await?;
                     session.begin_list(reason, self.shared.journal.shared.next_list());
                     self.forget_unreadable();
                     self.set_phase(Phase::Listing);
                 }
                 Report::Replaced { version } => {
-                    self.flush(session, &mut objects).await?;
+                    self.flush(session, &mut objects, None).await?;
                     self.finish_list(session, version).await?;
                 }
                 Report::Watching => {
@@ -280,9 +283,9 @@ impl Follower {
             }
         }
         let n_objects = objects.len();
-        self.flush(session, &mut objects).await?;
-        if heard && n_objects == 0 && session.list.is_none() {
-            let position = self.position(session, session.reflector.position().clone());
+        let position = self.live_position(session);
+        self.flush(session, &mut objects, position.clone()).await?;
+        if let (true, 0, Some(position)) = (heard, n_objects, position) {
             let at = position.at;
             self.write_once(vec![Draft::Position(session.collection, position)], at)
                 .await?;
@@ -294,8 +297,14 @@ impl Follower {
         }
     }
 
-    /// Writes down objects, and how far the collection is known with them.
-    async fn flush(&self, session: &mut Session, objects: &mut Vec<Report>) -> Result<(), Ended> {
+    /// Writes down objects, and how far the collection is known with them. That is not yet known before the last of a batch:
+    /// the reflector is already as far as that.
+    async fn flush(
+        &self,
+        session: &mut Session,
+        objects: &mut Vec<Report>,
+        position: Option<Position>,
+    ) -> Result<(), Ended> {
         if objects.is_empty() {
             return Ok(());
         }
@@ -329,9 +338,8 @@ impl Follower {
             return Err(Ended::Lost);
         };
         let mut drafts = std::mem::take(&mut batch.drafts);
-        let is_live = session.list.is_none() && !session.reflector.position().is_empty();
-        if is_live {
-            let position = self.position(session, session.reflector.position().clone());
+        let is_live = position.is_some();
+        if let Some(position) = position {
             session.known_until = Some(position.at);
             drafts.push(Draft::Position(session.collection, position));
         }
@@ -389,6 +397,13 @@ impl Follower {
         self.set_phase(Phase::Watching);
         self.note_heard();
         Ok(())
+    }
+
+    /// How far the collection is known, unless it is being listed.
+    fn live_position(&self, session: &Session) -> Option<Position> {
+        let version = session.reflector.position();
+        let is_live = session.list.is_none() && !version.is_empty();
+        is_live.then(|| self.position(session, version.clone()))
     }
 
     fn position(&self, session: &Session, version: ResourceVersion) -> Position {

@@ -36,7 +36,7 @@ fn config() -> JournalConfig {
     }
 }
 
-fn open(disk: &SimDisk) -> Journal {
+pub(crate) fn open(disk: &SimDisk) -> Journal {
     Journal::open_on(Arc::new(disk.clone()), config()).unwrap()
 }
 
@@ -117,7 +117,7 @@ async fn mirror(journal: &Journal) -> BTreeMap<ObjectKey, Object> {
 
 /// One collection under every name, or none.
 #[derive(Debug)]
-struct One(std::sync::Mutex<Option<ModelSource>>);
+pub(crate) struct One(pub(crate) std::sync::Mutex<Option<ModelSource>>);
 
 impl Collections for One {
     fn open<'a>(&'a self, name: &'a CollectionName) -> BoxFuture<'a, Result<Collection, OpenError>> {
