@@ -13,6 +13,8 @@ use super::request::Form;
 
 /// So much of an answer is read, that the connection can be used again; longer ones cost the connection.
 const MAX_READ_BYTES: usize = 64 << 10;
+/// For so long: the status has come, and says what became of the events.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// So much of it is told.
 const MAX_TOLD_CHARS: usize = 300;
 /// No server is left alone for longer, whatever it asks for.
@@ -67,8 +69,14 @@ fn verdict(status: StatusCode) -> Verdict {
     }
 }
 
-async fn beginning<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Vec<u8> {
+/// What comes of an answer in time.
+async fn beginning<B: Body<Data = Bytes> + Unpin>(body: B) -> Vec<u8> {
     let mut read = Vec::new();
+    let _ = tokio::time::timeout(READ_TIMEOUT, read_into(&mut read, body)).await;
+    read
+}
+
+async fn read_into<B: Body<Data = Bytes> + Unpin>(read: &mut Vec<u8>, mut body: B) {
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         let room = MAX_READ_BYTES - read.len();
@@ -77,7 +85,6 @@ async fn beginning<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Vec<u8> {
             break;
         }
     }
-    read
 }
 
 /// The first words of what may be shown, on one line.
@@ -108,7 +115,10 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::StreamExt as _;
     use http::HeaderValue;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
 
     #[test]
     fn codes_that_a_person_mends_are_not_refusals() {
@@ -128,6 +138,16 @@ mod tests {
             let verdict = format!("{:?}", verdict(StatusCode::from_u16(code).unwrap()));
             assert!(verdict.starts_with(expect), "{code}: {verdict}");
         }
+    }
+
+    /// The status has come, and says what became of the event.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_never_ends_counts_by_its_status() {
+        let endless = |text: &'static str| {
+            let first = futures_util::stream::iter([Ok::<_, std::io::Error>(Frame::data(Bytes::from(text)))]);
+            StreamBody::new(first.chain(futures_util::stream::pending()))
+        };
+        assert_eq!(beginning(endless("so far")).await, b"so far");
     }
 
     #[test]
