@@ -121,6 +121,9 @@ impl Postgres {
             Some(code) if *code == SqlState::UNDEFINED_COLUMN => {
                 "; its table has other columns than those of the guide"
             }
+            Some(code) if *code == SqlState::NOT_NULL_VIOLATION => {
+                "; the column is none of the guide's: give it a default, or let it be null"
+            }
             _ => "",
         };
         self.unavailable(what, &told(error), hint)
@@ -161,10 +164,12 @@ async fn insert(open: &Open, events: &[Event]) -> Result<(), tokio_postgres::Err
         .map(drop)
 }
 
-/// A value that no column of its type can have (class 22), or that a rule of the table forbids (class 23).
+/// A value that no column of its type can have (class 22), or that a rule of the table forbids (class 23). Not that a
+/// column needs a value: ours always have one, so that it is another, and no event is at fault.
 fn is_bad_data(error: &tokio_postgres::Error) -> bool {
-    let class = error.code().map(|code| &code.code()[..2]);
-    matches!(class, Some("22" | "23"))
+    error
+        .code()
+        .is_some_and(|code| *code != SqlState::NOT_NULL_VIOLATION && matches!(&code.code()[..2], "22" | "23"))
 }
 
 fn address(url: &str) -> Result<Config, BadSink> {

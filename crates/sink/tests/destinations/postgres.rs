@@ -158,6 +158,27 @@ async fn postgres_that_may_not_be_written_says_what_right_is_missing() {
     assert!(sent.failure.is_none(), "{sent:?}");
 }
 
+/// No event is at fault: a dead letter of each would help nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_whose_table_wants_more_than_we_have_is_tried_again() {
+    let table = Table(Postgres::start(None).await);
+    let admin = table.client().await;
+    let columns =
+        "id text primary key, rule text, type text, source text, subject text, time timestamptz, data jsonb";
+    let create = format!("create table changes ({columns}, ticket text not null)");
+    admin.batch_execute(&create).await.unwrap();
+    let destination = sink(&yaml(&table.0.address(), "", PASSWORD), &secrets("", "")).await;
+    let text = unavailable(&*destination).await;
+    assert!(
+        text.contains("\"ticket\"") && text.contains("give it a default"),
+        "{text}"
+    );
+    let default = "alter table changes alter column ticket set default ''";
+    admin.batch_execute(default).await.unwrap();
+    let sent = destination.send(&[event(0, "a")]).await;
+    assert!(sent.failure.is_none(), "{sent:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_credentials_and_certificates_that_are_wrong_are_named() {
     let (authority, other) = (Authority::new(), Authority::new());
