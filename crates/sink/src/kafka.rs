@@ -176,10 +176,13 @@ impl Kafka {
             Ok(leader) => leader,
             Err(failure) => return Some((numbers[0], failure)),
         };
-        for request in requests(events, &numbers) {
+        let mut waiting = Waiting::new(requests(events, &numbers));
+        while let Some(request) = waiting.next() {
             let records = request.iter().map(|n| record(&events[*n])).collect();
-            if let Err(error) = leader.produce(records, Compression::NoCompression).await {
-                return Some((request[0], self.judge(&error)));
+            match leader.produce(records, Compression::NoCompression).await {
+                Ok(_) => {}
+                Err(error) if is_too_large(&error) && waiting.add_halves(request) => {}
+                Err(error) => return Some((request[0], self.judge(&error))),
             }
         }
         None
@@ -210,10 +213,7 @@ impl Kafka {
 
     fn judge(&self, error: &KafkaError) -> Failure {
         match error {
-            KafkaError::ServerError {
-                protocol_error: ProtocolError::MessageTooLarge | ProtocolError::RecordListTooLarge,
-                ..
-            } => Failure::refused(format!(
+            error if is_too_large(error) => Failure::refused(format!(
                 "the event is larger than topic {:?} takes (max.message.bytes)",
                 self.topic
             )),
@@ -254,6 +254,42 @@ fn by_partition(events: &[Event], partitions: &[i32]) -> BTreeMap<i32, Vec<usize
         parts.entry(partition).or_default().push(n);
     }
     parts
+}
+
+/// Requests that are to be written, the next one last.
+struct Waiting<'a>(Vec<&'a [usize]>);
+
+impl<'a> Waiting<'a> {
+    fn new(mut requests: Vec<&'a [usize]>) -> Self {
+        requests.reverse();
+        Self(requests)
+    }
+
+    fn next(&mut self) -> Option<&'a [usize]> {
+        self.0.pop()
+    }
+
+    /// Puts a request that is too large back in two parts, unless it is of one event. The limit of a topic is for what is
+    /// written at once.
+    fn add_halves(&mut self, request: &'a [usize]) -> bool {
+        let (first, second) = request.split_at(request.len() / 2);
+        if first.is_empty() {
+            return false;
+        }
+        self.0.extend([second, first]);
+        true
+    }
+}
+
+fn is_too_large(error: &KafkaError) -> bool {
+    use ProtocolError::{MessageTooLarge, RecordListTooLarge};
+    matches!(
+        error,
+        KafkaError::ServerError {
+            protocol_error: MessageTooLarge | RecordListTooLarge,
+            ..
+        }
+    )
 }
 
 /// Cuts events of one partition into requests that brokers take.
@@ -328,6 +364,30 @@ mod tests {
         let events: Vec<_> = sizes.iter().map(event).collect();
         let numbers: Vec<_> = (0..events.len()).collect();
         assert_eq!(requests(&events, &numbers), expect, "{sizes:?}");
+    }
+
+    /// Only an event that is too large alone can never be written.
+    #[test]
+    fn a_request_that_is_too_large_is_made_smaller() {
+        let check = |sizes: &[usize], expect: &[&[usize]], failed: Option<usize>| {
+            let numbers: Vec<_> = (0..sizes.len()).collect();
+            let mut waiting = Waiting::new(vec![&numbers]);
+            let (mut written, mut refused) = (Vec::new(), None);
+            while let Some(request) = waiting.next() {
+                let fits = request.iter().map(|n| sizes[*n]).sum::<usize>() <= 100;
+                if fits {
+                    written.push(request);
+                } else if !waiting.add_halves(request) {
+                    refused = Some(request[0]);
+                    break;
+                }
+            }
+            assert_eq!((&written[..], refused), (expect, failed), "{sizes:?}");
+        };
+        check(&[30, 30, 30], &[&[0, 1, 2]], None);
+        check(&[60, 60, 30, 30], &[&[0], &[1], &[2, 3]], None);
+        check(&[60, 60, 200, 10], &[&[0], &[1]], Some(2));
+        check(&[200], &[], Some(0));
     }
 
     #[test]
