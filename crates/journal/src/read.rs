@@ -216,39 +216,53 @@ impl Reading<'_> {
         }
         let mut scan = segment.scan(offset);
         loop {
-            match scan.next().map_err(|error| ReadError::Storage(error.into()))? {
+            let item = scan.next().map_err(|error| ReadError::Storage(error.into()))?;
+            let (offset, what) = match item {
                 None => {
                     self.looked = last;
                     return Ok(true);
                 }
-                Some(Item::Damage { offset, what }) => {
-                    self.shared.note_damage(Damage::new(segment.id, offset, &what));
-                    let to = number_after(segment, scan.offset()).unwrap_or(Seq(last.0 + 1));
-                    if to.0 <= self.looked.0 + 1 {
-                        continue;
-                    }
-                    if !self.found.is_empty() {
-                        return Ok(false);
-                    }
-                    return Err(ReadError::Damaged {
-                        seq: Seq(self.looked.0 + 1),
-                        to: Seq(to.0 - 1),
-                        what: format!("{what} (in {} at {offset})", segment.id.name()),
-                    });
-                }
-                Some(Item::Record { head, body, .. }) => {
-                    if head.kind == RecordKind::Entry && !self.look_at(body)? {
-                        return Ok(false);
-                    }
-                }
+                Some(Item::Damage { offset, what }) => (offset, what),
+                Some(Item::Record { head, .. }) if head.kind != RecordKind::Entry => continue,
+                Some(Item::Record { offset, body, .. }) => match self.look_at(body) {
+                    Ok(true) => continue,
+                    Ok(false) => return Ok(false),
+                    Err(what) => (offset, what),
+                },
+            };
+            if !self.pass_over(segment, offset, &what, scan.offset())? {
+                return Ok(false);
             }
         }
     }
 
+    /// Passes over damage that ends at `end`, and says whether to go on. Whoever reads is told, after what was found before
+    /// it.
+    fn pass_over(
+        &mut self,
+        segment: &Segment,
+        offset: u64,
+        what: &Malformed,
+        end: u64,
+    ) -> Result<bool, ReadError> {
+        self.shared.note_damage(Damage::new(segment.id, offset, what));
+        let to = number_after(segment, end).unwrap_or(Seq(segment.last().0 + 1));
+        if to.0 <= self.looked.0 + 1 {
+            return Ok(true);
+        }
+        if !self.found.is_empty() {
+            return Ok(false);
+        }
+        Err(ReadError::Damaged {
+            seq: Seq(self.looked.0 + 1),
+            to: Seq(to.0 - 1),
+            what: format!("{what} (in {} at {offset})", segment.id.name()),
+        })
+    }
+
     /// Looks at one change, and says whether to go on.
-    fn look_at(&mut self, body: &[u8]) -> Result<bool, ReadError> {
-        let storage = |what: Malformed| ReadError::Storage(what.into());
-        let (seq, at) = peek(body).map_err(storage)?;
+    fn look_at(&mut self, body: &[u8]) -> Result<bool, Malformed> {
+        let (seq, at) = peek(body)?;
         if seq <= self.looked {
             return Ok(true);
         }
@@ -256,13 +270,13 @@ impl Reading<'_> {
             return Ok(false);
         }
         let mut input = In(body);
-        let meta = Meta::read(&mut input).map_err(storage)?;
+        let meta = Meta::read(&mut input)?;
         if self.filter.takes(&meta) {
             if self.found.len() == self.limit {
                 return Ok(false);
             }
             let about = self.filter.about(&meta).cloned().unwrap_or_default();
-            self.found.push(entry(meta, &about, input).map_err(storage)?);
+            self.found.push(entry(meta, &about, input)?);
         }
         self.looked = seq;
         self.n_looked += 1;
@@ -289,16 +303,15 @@ impl Reading<'_> {
         let last = segment.last();
         for offset in offsets {
             let mut scan = segment.scan(offset.into());
-            let go_on = match scan.next().map_err(storage)? {
-                Some(Item::Record { body, .. }) => self.look_at(body)?,
-                Some(Item::Damage { offset, what }) => {
-                    self.shared.note_damage(Damage::new(segment.id, offset, &what));
-                    true
-                }
-                None => true,
+            let looked = match scan.next().map_err(storage)? {
+                Some(Item::Record { offset, body, .. }) => self.look_at(body).map_err(|what| (offset, what)),
+                Some(Item::Damage { offset, what }) => Err((offset, what)),
+                None => Ok(true),
             };
-            if !go_on {
-                return Ok(false);
+            match looked {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err((offset, what)) => self.shared.note_damage(Damage::new(segment.id, offset, &what)),
             }
         }
         self.looked = last;

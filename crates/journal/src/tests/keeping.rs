@@ -234,6 +234,48 @@ async fn a_second_process_is_kept_out() {
     journal.close().await;
 }
 
+/// Its checksum is right, and yet it makes no sense: whoever waits for it to become better waits for ever.
+#[tokio::test]
+async fn a_change_that_makes_no_sense_is_damage_and_not_trouble() {
+    let journal = open(&SimDisk::default());
+    fill(&journal, 2, 1).await;
+    let Draft::Change(meta, _) = change(Op::Updated, None, Some(&widget("w0", "u0", 9, 9))) else {
+        unreachable!("a change was made");
+    };
+    let nonsense = Bodies::pack(None, Some(b"not an object"));
+    write(&journal, 5, vec![Draft::Change(meta, nonsense)]).await;
+    write(
+        &journal,
+        6,
+        vec![change(Op::Created, None, Some(&widget("w2", "u2", 10, 1)))],
+    )
+    .await;
+    let everything = Wanted::default();
+    let (before, looked) = journal.read(Seq(0), &everything, 100).await.unwrap();
+    assert_eq!((before.len(), looked), (4, Seq(4)));
+    let damaged = journal.read(looked, &everything, 100).await;
+    assert!(
+        matches!(
+            damaged,
+            Err(ReadError::Damaged {
+                seq: Seq(5),
+                to: Seq(5),
+                ..
+            })
+        ),
+        "{damaged:?}"
+    );
+    let (after, _) = journal.read(Seq(5), &everything, 100).await.unwrap();
+    assert_eq!(after.len(), 1);
+    let one = Wanted {
+        namespace: Some("home".into()),
+        name: Some("w0".into()),
+        ..Wanted::default()
+    };
+    assert_eq!(read(&journal, &one).await.len(), 2);
+    assert_eq!(journal.damage().len(), 1);
+}
+
 /// What cannot be read cannot be thinned out; it goes when it is the oldest and all of it is old.
 #[tokio::test]
 async fn damage_does_not_keep_old_changes_from_going() {
