@@ -83,15 +83,15 @@ fn page(state: &State, wanted: &Wanted, after: Option<&ObjectKey>, limit: usize)
         let objects = collection.objects.range::<str, _>((start, Unbounded));
         // So many of each: all the first ones may be in the last collection.
         let first = objects.filter(|(key, _)| is_wanted_key(key, wanted)).take(limit);
-        found.extend(first.map(|(key, known)| (key, known, &collection.about)));
+        found.extend(first.map(|(key, known)| (&**key, known, &collection.about)));
     }
     found.sort_by_key(|(key, ..)| *key);
     // Who goes on after the last key must not miss another object of that key.
     if let Some((last, ..)) = found.get(limit - 1).copied() {
         found.truncate(found.partition_point(|(key, ..)| *key <= last));
     }
-    let existing = |(key, known, about): (&Box<str>, &Known, &About)| Existing {
-        key: key.clone(),
+    let existing = |(key, known, about): (&str, &Known, &About)| Existing {
+        key: key.into(),
         known: known.clone(),
         segment: state.segments.get(&known.location.segment).cloned(),
         about: about.clone(),

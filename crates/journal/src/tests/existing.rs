@@ -103,7 +103,7 @@ async fn an_object_whose_last_state_is_damaged_comes_without_it() {
     }
     let place = journal.shared.read().known(0, "home/w1").unwrap().location;
     disk.edit(&place.segment.name(), |bytes| {
-        bytes[place.offset as usize + 40] ^= 1
+        bytes[place.offset as usize + 40] ^= 1;
     });
     let found = journal.current(&Wanted::default(), None, 10).await.unwrap();
     let found: Vec<_> = found

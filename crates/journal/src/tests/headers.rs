@@ -68,7 +68,7 @@ async fn a_damaged_header_costs_nothing_but_itself() {
                     assert_eq!(mirror(&journal).await.len(), 5 + round, "{name} at {at}");
                     assert_eq!(journal.holes(), [], "{name} at {at}");
                     let files: Vec<_> = journal.damage().into_iter().map(|one| one.file).collect();
-                    assert_eq!(files, [name.clone()]);
+                    assert_eq!(files, std::slice::from_ref(&name));
                     let late = widget(&format!("late{round}"), "late", 99, 1);
                     write(&journal, 500, vec![change(Op::Created, None, Some(&late))]).await;
                     expected = all(&journal).await;

@@ -1,6 +1,7 @@
 //! The journal on a disk that fails and crashes on demand, and the capture that fills it.
 
 mod capturing;
+mod damage;
 mod existing;
 mod full_disk;
 mod headers;
