@@ -15,7 +15,7 @@ use crate::{
     Context, Destination, Event, Failure, Sent,
     cloud_event::to_json,
     connect::BadSink,
-    secrets::{Hidden, text},
+    secrets::{Hidden, text, without, without_begun},
 };
 
 use self::group::Group;
@@ -144,16 +144,23 @@ impl Exec {
 
     /// What happened and what the command said about it, without the secrets it was given.
     fn told(&self, what: &str, stdout: &[u8], stderr: &[u8]) -> String {
+        // Short values are no secrets, and would tear the text apart.
+        let hidden = || {
+            let values = self.env.iter().map(|(_, value)| value);
+            values.filter(|value| value.0.len() >= 4)
+        };
         let mut text = what.to_owned();
         for (name, output) in [("stderr", stderr), ("stdout", stdout)] {
-            let output = String::from_utf8_lossy(output);
-            if !output.trim().is_empty() {
-                text.push_str(&format!("; {name}: {}", output.trim()));
+            let said = without(hidden(), &String::from_utf8_lossy(output));
+            let said = match output.len() < MAX_OUTPUT_BYTES {
+                true => said,
+                false => without_begun(hidden(), &said),
+            };
+            if !said.trim().is_empty() {
+                text.push_str(&format!("; {name}: {}", said.trim()));
             }
         }
-        // Short values are no secrets, and would tear the text apart.
-        let hidden = self.env.iter().filter(|(_, value)| value.0.len() >= 4);
-        hidden.fold(text, |text, (_, value)| text.replace(&value.0, "…"))
+        text
     }
 }
 

@@ -95,6 +95,21 @@ pub(crate) fn without<'a>(hidden: impl Iterator<Item = &'a Hidden>, text: &str) 
         .fold(text.to_owned(), |text, hidden| text.replace(hidden, "…"))
 }
 
+/// A text that was cut, without the beginning of what must stay hidden at its end.
+pub(crate) fn without_begun<'a>(hidden: impl Iterator<Item = &'a Hidden>, text: &str) -> String {
+    // What was cut within a character ends with one that stands for that.
+    let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    let begun = |hidden: &'a Hidden| {
+        let beginnings = hidden.0.char_indices().map(|(end, _)| &hidden.0[..end]);
+        let longest = beginnings.rev().find(|begun| text.ends_with(begun));
+        longest.map_or(0, str::len)
+    };
+    match hidden.map(begun).max().unwrap_or(0) {
+        0 => text.to_owned(),
+        n => format!("{}…", &text[..text.len() - n]),
+    }
+}
+
 /// What of an address must stay hidden if somebody repeats it: all behind the server, as it is and decoded, and whatever
 /// in there may be a key, since it may be escaped in any way.
 pub(crate) fn parts_of_address(uri: &Uri) -> Vec<Hidden> {

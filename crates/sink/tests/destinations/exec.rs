@@ -47,6 +47,10 @@ async fn exit_codes_decide_and_what_was_printed_is_told_in_part_and_without_secr
     assert!(text.contains("stdout: bad data"), "{text}");
     let text = unavailable(&*script("yes | head -c 1000000; exit 1", "").await).await;
     assert!(text.len() < 10_000, "{}", text.len());
+    // What is kept ends within the secret.
+    let cut = "head -c 4090 /dev/zero | tr \"\\0\" x; echo $TOKEN; exit 1";
+    let text = unavailable(&*script(cut, token).await).await;
+    assert!(text.ends_with("xxx…"), "{}", &text[text.len() - 20..]);
     let text = unavailable(&*sink("exec: {command: [no-such-program]}", &Known::default()).await).await;
     assert!(text.contains("cannot start \"no-such-program\""), "{text}");
 }
