@@ -359,7 +359,14 @@ fn new_tail(disk: &dyn Disk, state: &mut State, newest: Option<SegmentId>) -> io
     file.sync()?;
     disk.sync_names()?;
     let len = (FILE_HEADER + start.len()) as u64;
-    let segment = Arc::new(Segment::open(disk, id, first, len, Places::new(first))?);
-    state.segments.insert(id, segment.clone());
+    let segment = match (
+        Segment::open(disk, id, first, len, Places::new(first)),
+        state.segments.values().next_back(),
+    ) {
+        // Nothing can be written here: what would be goes nowhere, whatever it is behind.
+        (Err(error), Some(last)) if error.kind() == io::ErrorKind::NotFound => last.clone(),
+        (opened, _) => Arc::new(opened?),
+    };
+    state.segments.insert(segment.id, segment.clone());
     Ok(Tail { segment, file })
 }

@@ -148,6 +148,29 @@ async fn a_segment_that_was_never_finished_is_no_damage() {
     }
 }
 
+/// Where nothing can be written there is no new segment to go on in, nor is one needed.
+#[tokio::test]
+async fn a_journal_that_is_only_read_opens_without_the_last_header() {
+    let (disk, entries) = filled().await;
+    let last = disk.names_with("segment-").pop().unwrap();
+    let next = crate::segment::SegmentId::parse(&last).unwrap().next().name();
+    for (name, header) in [(last, [0; 24].as_slice()), (next, [0; 5].as_slice())] {
+        let dir = tempfile::tempdir().unwrap();
+        for name in disk.names_with("") {
+            std::fs::write(dir.path().join(&name), disk.content(&name)).unwrap();
+        }
+        let file = dir.path().join(name);
+        let mut bytes = std::fs::read(&file).unwrap_or(header.to_vec());
+        bytes[..header.len()].copy_from_slice(header);
+        std::fs::write(&file, &bytes).unwrap();
+        let journal = Journal::open_frozen(JournalConfig::new(dir.path())).unwrap();
+        assert_eq!(all(&journal).await, entries);
+        assert_eq!(mirror(&journal).await.len(), 5);
+        journal.close().await;
+        assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    }
+}
+
 #[tokio::test]
 async fn what_a_newer_version_wrote_is_refused_with_a_hint_and_left_alone() {
     let (disk, _) = filled().await;
