@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{io, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use skopos_informer::{ListReason, Reflector, Report};
 use skopos_object::{
@@ -54,7 +55,20 @@ impl Follower {
 
     pub(super) async fn run(self, stop: CancellationToken) {
         self.set_phase(Phase::Listing);
-        stop.run_until_cancelled(self.follow()).await;
+        stop.run_until_cancelled(self.follow_on()).await;
+    }
+
+    /// Follows, and begins anew after a panic: what is on disk tells from where.
+    async fn follow_on(&self) {
+        while AssertUnwindSafe(self.follow()).catch_unwind().await.is_err() {
+            tracing::error!(
+                collection = self.name,
+                "capturing a collection panicked, and is begun anew"
+            );
+            self.note_trouble(&io::Error::other("capturing it panicked"));
+            self.set_phase(Phase::Listing);
+            tokio::time::sleep(self.shared.config.retry * LONGEST_RETRY).await;
+        }
     }
 
     async fn follow(&self) {

@@ -338,6 +338,40 @@ async fn a_kind_that_went_while_away_leaves_a_hole() {
     stage.stop().await;
 }
 
+/// Finds a collection but for the first time, when it panics.
+#[derive(Debug)]
+struct PanicsOnce(std::sync::atomic::AtomicBool, Arc<One>);
+
+impl Collections for PanicsOnce {
+    fn open<'a>(&'a self, name: &'a CollectionName) -> BoxFuture<'a, Result<Collection, OpenError>> {
+        let is_first = !self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+        Box::pin(async move {
+            assert!(!is_first, "for the test");
+            self.1.open(name).await
+        })
+    }
+}
+
+/// Otherwise nobody would notice that changes of a kind are missed.
+#[tokio::test(start_paused = true)]
+async fn a_panic_does_not_end_the_capture_of_a_kind() {
+    let stage = Stage::new();
+    stage.put("a", 1);
+    let journal = open(&stage.disk);
+    let collections = PanicsOnce(false.into(), stage.collections.clone());
+    let capture = Capture::new(journal.clone(), Arc::new(collections), CaptureConfig::default());
+    capture.ask(vec!["widgets.example.com".into()]);
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(capture.run(stop.clone()));
+    let mut advanced = journal.advanced();
+    let captured = advanced.wait_for(|head| *head == Seq(1));
+    let captured = tokio::time::timeout(Duration::from_secs(600), captured).await;
+    assert!(captured.is_ok(), "never captured");
+    stop.cancel();
+    task.await.unwrap();
+    journal.close().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_may_come_later() {
     let mut stage = Stage::new();
