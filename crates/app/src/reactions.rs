@@ -323,8 +323,11 @@ fn tell(health: &Health, engine: &Engine) {
         Some(what) => Err(format!("there is no room to keep their state: {what}")),
         None => Ok(()),
     });
-    let capture = engine.capture().clone();
+    let (capture, planned) = (engine.capture().clone(), engine.waiting());
     health.add_readiness(CAPTURE, move || {
+        if let Some(why) = &*planned.borrow() {
+            return Err(format!("nothing is planned yet: {why}"));
+        }
         let waiting: Vec<String> = capture
             .status()
             .iter()

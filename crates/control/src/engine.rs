@@ -3,8 +3,8 @@
 use std::{ffi::OsString, io, path::PathBuf, sync::Arc, time::Duration};
 
 use skopos_client::{Client, Discovery};
-use skopos_controller::{LeaderConfigError, Manager, ManagerConfig};
-use skopos_informer::{Informer, Wanted};
+use skopos_controller::{LeaderConfigError, ManagerConfig};
+use skopos_informer::Subscription;
 use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, Retention, Sampling};
 use skopos_react::Reactor;
 use skopos_remote::{BlocksError, JournalUrl, Remote};
@@ -13,9 +13,10 @@ use tokio::{sync::watch, task::JoinSet, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Admin, Kinds, Verdicts,
+    Admin, Verdicts,
+    caches::Caches,
     kept::{self, Kept, LastWait},
-    kinds::{Files, given},
+    kinds::Files,
     planner::{Planned, Planner, Surroundings},
     status,
 };
@@ -156,6 +157,8 @@ pub struct Engine {
     remote: Option<Remote>,
     files: Files,
     verdicts: watch::Sender<Arc<Verdicts>>,
+    /// Why nothing is planned yet; nothing once something is.
+    waiting: watch::Sender<Option<String>>,
 }
 
 impl Engine {
@@ -193,6 +196,7 @@ impl Engine {
             remote,
             files,
             verdicts: watch::Sender::default(),
+            waiting: watch::Sender::new(Some("our own kinds are being read".to_owned())),
             config,
         })
     }
@@ -228,6 +232,12 @@ impl Engine {
     /// What became of what was asked for.
     pub fn verdicts(&self) -> watch::Receiver<Arc<Verdicts>> {
         self.verdicts.subscribe()
+    }
+
+    /// Why nothing is planned yet: what must be known of first, and what keeps it from being read. Nothing once rules,
+    /// sinks and records are in force.
+    pub fn waiting(&self) -> watch::Receiver<Option<String>> {
+        self.waiting.subscribe()
     }
 
     /// Works until told to stop, then stops everything in order and closes what is kept.
@@ -277,7 +287,7 @@ impl Engine {
         let discovery = Arc::new(Discovery::new(&self.client));
         let mut planner = Planner::new(Surroundings {
             client: Some(self.client.clone()),
-            collections: discovery,
+            collections: discovery.clone(),
             allowed: self.config.allowed,
             search_path: self.config.search_path.clone(),
             env: self.config.env,
@@ -293,21 +303,29 @@ impl Engine {
                 return;
             }
         };
-        let caches = Caches::new(&manager, self.config.from_cluster, &self.config.namespaces);
+        let (from_cluster, namespaces) = (self.config.from_cluster, &self.config.namespaces);
+        let caches = Caches::new(&manager, discovery, from_cluster, namespaces);
         let running = stop.clone();
         tasks.spawn(async move {
             if let Err(error) = manager.run(running).await {
                 tracing::error!(%error, "the controllers of our own kinds ended");
             }
         });
-        caches.ready(&stop).await;
+        caches
+            .ready(|waiting| {
+                self.waiting.send_replace(Some(waiting.to_owned()));
+            })
+            .await;
         let mut look = tokio::time::interval(Duration::from_secs(1));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut subscriptions = caches.subscriptions();
         let mut is_unsettled = true;
         let mut is_due = true;
         while !stop.is_cancelled() {
-            if is_due || is_unsettled {
+            if !caches.is_settled() {
+                // What was planned before stays, until it is known what there is.
+                is_unsettled = true;
+            } else if is_due || is_unsettled {
                 let kinds = caches.kinds().with(self.files.kinds());
                 let planned = planner.plan(&kinds, &caches.definitions()).await;
                 is_unsettled = planned.is_unsettled;
@@ -326,7 +344,7 @@ impl Engine {
 
     fn put_in_force(&self, planned: Planned) {
         self.journal.set_retention(planned.retention);
-        self.capture.ask(planned.asked);
+        // Rules before changes: a new one begins at the newest change there is.
         self.reactor.swap(planned.plan);
         let before = self.verdicts.send_replace(Arc::new(planned.verdicts));
         self.verdicts.borrow().log_news(&before);
@@ -347,78 +365,17 @@ impl Engine {
             verdicts: self.verdicts.subscribe(),
             journal: self.journal.clone(),
             capture: self.capture.clone(),
+        self.capture.ask(planned.asked);
             reactor: self.reactor.clone(),
             every: self.config.status_every,
+        self.waiting.send_replace(None);
             namespaces: self.config.namespaces.clone(),
         }
     }
 }
 
-/// Our own kinds and the definitions, as the server has them.
-struct Caches {
-    /// Rules, sinks and records, of each namespace.
-    rules: Option<[Vec<Informer>; 3]>,
-    /// None where only namespaces are looked at: definitions are in none.
-    definitions: Option<Informer>,
-}
-
-impl Caches {
-    fn new(manager: &Manager, from_cluster: bool, namespaces: &[String]) -> Self {
-        let ours = |name: &str| {
-            let informers = scopes(namespaces).map(|scope| manager.informers().informer(wanted(name, scope)));
-            informers.collect()
-        };
-        let definitions = "customresourcedefinitions.apiextensions.k8s.io";
-        Self {
-            rules: from_cluster
-                .then(|| ["rules.skopos.dev", "sinks.skopos.dev", "records.skopos.dev"].map(ours)),
-            definitions: namespaces
-                .is_empty()
-                .then(|| manager.informers().informer(definitions)),
-        }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Informer> {
-        self.rules.iter().flatten().flatten().chain(&self.definitions)
-    }
-
-    /// Waits until everything that is served is known.
-    async fn ready(&self, stop: &CancellationToken) {
-        for informer in self.all() {
-            loop {
-                let report = informer.report();
-                if report.synced || report.not_served.is_some() || stop.is_cancelled() {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        }
-    }
-
-    fn subscriptions(&self) -> Vec<skopos_informer::Subscription> {
-        self.all().map(Informer::subscribe).collect()
-    }
-
-    fn kinds(&self) -> Kinds {
-        let Some([rules, sinks, records]) = &self.rules else {
-            return Kinds::default();
-        };
-        Kinds {
-            rules: given(&all_of(rules)),
-            sinks: given(&all_of(sinks)),
-            records: given(&all_of(records)),
-            unreadable: Vec::new(),
-        }
-    }
-
-    fn definitions(&self) -> Vec<skopos_object::Object> {
-        let definitions = self.definitions.as_ref();
-        definitions.map(|one| one.store().list()).unwrap_or_default()
-    }
-}
-
 /// Waits until something changes that matters: status, which we write ourselves, does not.
-async fn changed(subscriptions: &mut [skopos_informer::Subscription]) {
+async fn changed(subscriptions: &mut [Subscription]) {
     loop {
         let waits = subscriptions.iter_mut().map(|one| Box::pin(one.next()));
         let (told, ..) = futures_util::future::select_all(waits).await;
@@ -445,27 +402,6 @@ pub(crate) fn manager_config(namespaces: &[String]) -> ManagerConfig {
     // Who may read only namespaces learns of new kinds by asking.
     config.informers.definitions = namespaces.is_empty();
     config
-}
-
-/// The objects of several caches.
-fn all_of(informers: &[Informer]) -> Vec<skopos_object::Object> {
-    informers.iter().flat_map(|one| one.store().list()).collect()
-}
-
-/// Each namespace by itself; nothing, which means all, if there are none. One cache of several would be as old as the
-/// oldest of them, and a controller waits after each write until its cache is as new.
-pub(crate) fn scopes(namespaces: &[String]) -> impl Iterator<Item = &[String]> {
-    let all: &[String] = &[];
-    let each = namespaces.chunks(1);
-    each.chain(namespaces.is_empty().then_some(all))
-}
-
-/// Our own objects, in the namespaces that are looked at.
-pub(crate) fn wanted(name: &str, namespaces: &[String]) -> Wanted {
-    Wanted {
-        namespaces: namespaces.to_vec(),
-        ..name.into()
-    }
 }
 
 /// Each namespace is a collection of its own, with its own position: what was captured in all of them at once cannot be

@@ -6,6 +6,7 @@
 
 mod access;
 mod admin;
+mod caches;
 mod conditions;
 mod definitions;
 mod engine;

@@ -11,8 +11,9 @@ use tokio::sync::watch;
 
 use crate::{
     Verdicts,
+    caches::{scopes, wanted},
     conditions::{self, Shown},
-    engine::{manager_config, scopes, wanted},
+    engine::manager_config,
     events,
 };
 
