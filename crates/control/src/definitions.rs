@@ -1,7 +1,7 @@
 //! What is known about kinds: their names and, for custom resources, their schema.
 
 use serde_json::Value;
-use skopos_object::Object;
+use skopos_object::{Object, compare_versions};
 use skopos_react::rule::KindNames;
 use skopos_schema::Structural;
 
@@ -41,7 +41,13 @@ pub fn is_definition_of(definition: &Value, group: &str, name: &str) -> bool {
     known.is_meant_by(group, name) || known.group == group && known.kind.eq_ignore_ascii_case(name)
 }
 
-/// The schema of a version of a definition; of the one that is stored if none is named.
+/// The version in which changes of a defined kind are captured: of those that are served, the server prefers the one
+/// that sorts highest.
+pub fn captured_version(definition: &Value) -> Option<&str> {
+    captured_of(&definition["spec"])
+}
+
+/// The schema of a version of a definition; of the one in which changes are captured if none is named.
 pub fn schema(definition: &Value, version: Option<&str>) -> Option<Structural> {
     schema_of(&definition["spec"], version)
 }
@@ -65,13 +71,17 @@ pub(crate) fn names(spec: &Value) -> KindNames {
 
 /// A schema that we cannot read checks nothing.
 fn schema_of(spec: &Value, version: Option<&str>) -> Option<Structural> {
-    let versions = spec["versions"].as_array()?;
-    let is_meant = |one: &&Value| match version {
-        Some(version) => one["name"] == version,
-        None => one["storage"] == true,
-    };
-    let found = versions.iter().find(is_meant)?;
+    let meant = version.or_else(|| captured_of(spec))?;
+    let mut versions = spec["versions"].as_array()?.iter();
+    let found = versions.find(|one| one["name"] == meant)?;
     Structural::from_json(found.pointer("/schema/openAPIV3Schema")?).ok()
+}
+
+fn captured_of(spec: &Value) -> Option<&str> {
+    let versions = spec["versions"].as_array()?.iter();
+    let served = versions.filter(|one| one["served"] != false);
+    let names = served.filter_map(|one| one["name"].as_str());
+    names.max_by(|a, b| compare_versions(a, b))
 }
 
 #[cfg(test)]
@@ -95,10 +105,30 @@ mod tests {
         assert!(find(&all, "other.io", "Backup", None).is_none());
         assert!(find(&all, "velero.io", "Restore", None).is_none());
         assert!(
-            find(&all, "velero.io", "Backup", Some("v2"))
+            find(&all, "velero.io", "Backup", Some("v3"))
                 .unwrap()
                 .schema
                 .is_none()
         );
+    }
+
+    #[test]
+    fn a_rule_is_checked_by_the_version_that_is_captured() {
+        let version = |name: &str, is_served: bool, is_stored: bool| {
+            let spec = json!({"type": "object", "properties": {name: {"type": "string"}}});
+            let schema = json!({"type": "object", "properties": {"spec": spec}});
+            json!({"name": name, "served": is_served, "storage": is_stored, "schema": {"openAPIV3Schema": schema}})
+        };
+        let versions = [
+            version("v1beta1", true, true),
+            version("v1", true, false),
+            version("v2", false, false),
+        ];
+        let definition = json!({"spec": {"versions": versions}});
+        assert_eq!(captured_version(&definition), Some("v1"));
+        let mut object = json!({"spec": {"v1": "kept", "v1beta1": "unknown"}});
+        let found = schema(&definition, None).unwrap();
+        skopos_schema::prune(&found, &mut object, skopos_schema::Root::Resource);
+        assert_eq!(object, json!({"spec": {"v1": "kept"}}));
     }
 }

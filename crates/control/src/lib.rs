@@ -33,7 +33,7 @@ pub use crate::{
         Uncertain, WhichLetters, WholeLetter, WriterView,
     },
     conditions::ConditionView,
-    definitions::{is_definition_of, schema},
+    definitions::{captured_version, is_definition_of, schema},
     engine::{Engine, EngineConfig, EngineError, StopError},
     kinds::{Given, Kinds, yaml_files},
     verdict::{RecordVerdict, RuleVerdict, SinkVerdict, Verdicts},

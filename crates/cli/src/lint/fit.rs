@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 use skopos_api::{Loaded, Record, Resource, Rule};
-use skopos_control::is_definition_of;
-use skopos_object::compare_versions;
+use skopos_control::{captured_version, is_definition_of};
 use skopos_react::rule::SYSTEM_NAMESPACE;
 
 use super::{Report, place, title};
@@ -109,20 +108,16 @@ struct Served {
 fn served(files: &RuleFiles, group: &str, kind: &str) -> Option<Served> {
     let mut definitions = files.definitions.iter().map(|one| &one.object);
     match definitions.find(|one| is_definition_of(one, group, kind)) {
-        Some(definition) => Some(defined(&definition["spec"])),
+        Some(definition) => Some(defined(definition)),
         None => built_in(group, kind),
     }
 }
 
-/// Of the versions that are served, the server prefers the one that sorts highest.
-fn defined(spec: &Value) -> Served {
-    let versions = spec["versions"].as_array().into_iter().flatten();
-    let served = versions.filter(|one| one["served"] != false);
-    let names = served.filter_map(|one| one["name"].as_str());
+fn defined(definition: &Value) -> Served {
+    let spec = &definition["spec"];
     Served {
         plural: spec["names"]["plural"].as_str().unwrap_or_default().to_owned(),
-        captured: names
-            .max_by(|a, b| compare_versions(a, b))
+        captured: captured_version(definition)
             .map(str::to_owned)
             .into_iter()
             .collect(),
