@@ -13,9 +13,14 @@ pub(crate) fn object_id(entry: &Entry) -> String {
     }
 }
 
-/// The lane of an object: a hash that stays the same for ever (FNV-1a).
-pub(crate) fn lane(object: &str) -> u64 {
-    object.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+/// The lane of an object, by its name: one made anew under the name of another comes after what is to be said of that.
+pub(crate) fn lane(entry: &Entry) -> u64 {
+    hash(&format!("{}/{}", entry.plural, entry.key))
+}
+
+/// A hash that stays the same for ever (FNV-1a).
+pub(crate) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }

@@ -62,7 +62,7 @@ impl Sender {
         directory: watch::Receiver<Arc<Directory>>,
     ) -> Self {
         let settings = Settings::new(&directed.sink.delivery, &*directed.sink.destination);
-        let seed = shared.config.seed ^ super::entries::lane(&name);
+        let seed = shared.config.seed ^ super::entries::hash(&name);
         Self {
             lanes: Lanes::new(settings.clone(), seed),
             bell: shared.bells.of(&name),

@@ -387,7 +387,7 @@ impl Job {
                 seq: seen.entry.seq.0,
                 cause: seen.cause,
                 action: u16::try_from(action).unwrap_or(u16::MAX),
-                lane: lane(seen.object),
+                lane: lane(seen.entry),
                 key: match seen.cause {
                     Cause::Existing => seen.entry.key.to_string(),
                     Cause::Change | Cause::Held | Cause::Before => String::new(),

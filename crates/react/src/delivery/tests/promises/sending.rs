@@ -237,3 +237,22 @@ async fn without_an_order_an_event_that_fails_does_not_hold_up_later_ones_of_its
     life.until_quiet().await;
     assert_eq!(sink.ids(), ["r.u1.2", "r.u1.created"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_made_anew_comes_after_the_one_before_of_its_name() {
+    let sink = Recorder::new(1);
+    let (log, life) = simple(&sink, Delivery::default()).await;
+    log.set("a", 1);
+    life.until_quiet().await;
+    sink.be(Mood {
+        failing: ["home/a".to_owned()].into(),
+        ..Mood::default()
+    });
+    log.delete("a");
+    life.until("it failed", |status| !route(status).last_error.is_empty())
+        .await;
+    sink.be(Mood::default());
+    log.set("a", 2);
+    life.until_quiet().await;
+    assert_eq!(sink.ids(), ["r.u1.created", "r.u1.deleted", "r.u2.created"]);
+}
