@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use skopos_journal::Seq;
 use tokio::time::Instant;
 
-use super::store::{Existing, RouteRecord, RuleRecord};
+use super::store::{RouteRecord, RuleRecord};
 
 /// What is shown. The lock is held for a few lines at a time, and no other is taken under it.
 #[derive(Debug, Default)]
@@ -286,7 +286,7 @@ impl State {
             matched: record.matched,
             failed: record.failed,
             missed: record.missed,
-            is_telling_existing: matches!(record.existing, Existing::Telling { .. }),
+            is_telling_existing: record.existing.going_through().is_some(),
             suspended: record.suspended.clone(),
             last_error: record.last_error.clone(),
             routes: routes.collect(),

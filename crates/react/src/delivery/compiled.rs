@@ -50,6 +50,8 @@ impl PlannedRule {
         let namespace = namespace.split_once('/').map_or("", |(namespace, _)| namespace);
         Self {
             generation,
+            uid: String::new(),
+            since: None,
             edges: rule.fingerprint(),
             actions: rule.sinks().map(|sink| format!("{namespace}/{sink}")).collect(),
             existing: spec.existing,

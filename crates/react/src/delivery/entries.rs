@@ -48,6 +48,7 @@ pub(crate) async fn find(log: &dyn Log, row: &Row, wanted: &Wanted) -> Result<Op
         other => other?,
     };
     match (row.cause, entry) {
+        (Cause::Held, None) => find_existing(log, row, wanted).await,
         (Cause::Change | Cause::Held, entry) => Ok(entry),
         (Cause::Before, entry) => Ok(entry.and_then(existed)),
         (Cause::Existing, Some(entry)) => Ok(Some(existing(entry))),
@@ -57,7 +58,9 @@ pub(crate) async fn find(log: &dyn Log, row: &Row, wanted: &Wanted) -> Result<Op
 
 /// The change that made the object what it was is gone: either it still is that, or the next change tells.
 async fn find_existing(log: &dyn Log, row: &Row, wanted: &Wanted) -> Result<Option<Entry>, ReadError> {
-    let key = row.key.as_deref().unwrap_or_default();
+    let Some(key) = row.key.as_deref() else {
+        return Ok(None);
+    };
     let (namespace, name) = match key.split_once('/') {
         Some((namespace, name)) => (Some(namespace.to_owned()), name),
         None => (None, key),
@@ -71,7 +74,10 @@ async fn find_existing(log: &dyn Log, row: &Row, wanted: &Wanted) -> Result<Opti
     };
     let current = log.current(&wanted, None, 1).await?;
     if let Some(entry) = current.into_iter().find(|entry| entry.seq == row.seq) {
-        return Ok(Some(existing(entry)));
+        return Ok(Some(match row.cause {
+            Cause::Held => entry,
+            Cause::Change | Cause::Existing | Cause::Before => existing(entry),
+        }));
     }
     let mut after = row.seq.max(Seq(log.first().0.saturating_sub(1)));
     while after < log.head() {

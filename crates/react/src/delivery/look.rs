@@ -22,7 +22,7 @@ pub(crate) use self::turns::hold_name;
 use super::{
     Error, Plan, PlannedRule,
     shared::{Directory, Shared},
-    store::{Existing, Replayed, RuleRecord},
+    store::{Replayed, RuleRecord},
 };
 
 /// Something to do for someone who holds the reactor.
@@ -195,7 +195,7 @@ impl Looker {
             next = position;
         }
         for (name, rule) in &self.rules {
-            let is_telling = matches!(rule.record.existing, Existing::Telling { .. });
+            let is_telling = rule.record.existing.going_through().is_some();
             match &rule.record.replay {
                 None if is_telling && rule.may_work(now) => others.push(Other::Tell(name.clone())),
                 Some(replayed) if rule.record.position < replayed.to.min(head) => {
@@ -287,7 +287,11 @@ impl Looked {
     }
 
     fn may_work(&self, now: Timestamp) -> bool {
-        !self.is_suspended() && self.rests_until.is_none_or(|until| until <= now)
+        !self.is_suspended() && self.is_rested(now)
+    }
+
+    fn is_rested(&self, now: Timestamp) -> bool {
+        self.rests_until.is_none_or(|until| until <= now)
     }
 
     /// Up to when its timers fire, if it has seen everything that happened until then.
@@ -308,7 +312,7 @@ impl Looked {
     }
 
     fn can_read(&self, now: Timestamp) -> bool {
-        self.may_work(now) && !matches!(self.record.existing, Existing::Telling { .. })
+        self.may_work(now) && self.record.existing.going_through().is_none()
     }
 }
 

@@ -1,7 +1,13 @@
 //! Which rules and sinks there are: one immutable snapshot, swapped whole.
 
-use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+    sync::Arc,
+    time::Duration,
+};
 
+use jiff::Timestamp;
 use skopos_api::{Delivery, Existing, Limits, OrderBy};
 use skopos_sink::Destination;
 
@@ -14,6 +20,8 @@ pub struct Plan {
     pub rules: BTreeMap<String, PlannedRule>,
     /// Sinks by name, as `namespace/name`.
     pub sinks: BTreeMap<String, PlannedSink>,
+    /// Rules that are there and not in force, by name: they stand still, and what is kept of them stays.
+    pub set_aside: BTreeSet<String>,
     /// Whether these are all: then what is kept for other rules, and for sinks that a rule no longer names, is
     /// removed. While the rules are still being read this is false, and those not named here stand still.
     pub complete: bool,
@@ -24,6 +32,11 @@ pub struct Plan {
 pub struct PlannedRule {
     /// The generation of its specification.
     pub generation: i64,
+    /// Tells it from another rule of the same name, made after this one was deleted; empty if nothing does.
+    pub uid: String,
+    /// Since when it is there; if that is not known, since it was first seen. Of objects that the first list of their
+    /// kind shows, those made later are news.
+    pub since: Option<Timestamp>,
     /// Decides and renders.
     pub evaluator: Arc<dyn Evaluator>,
     /// What the kept edge states mean, such as a hash of the expression: if it differs from what it was, they and
@@ -71,6 +84,8 @@ impl PlannedRule {
     pub fn new(evaluator: Arc<dyn Evaluator>, sinks: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             generation: 1,
+            uid: String::new(),
+            since: None,
             evaluator,
             edges: 0,
             actions: sinks.into_iter().map(Into::into).collect(),

@@ -23,7 +23,7 @@ use super::{
     metrics,
     send::Sender,
     shared::{Bells, Directory, Shared},
-    store::{Replayed, Store, oldest_timer_now},
+    store::{Replayed, Store, Tables, notes, oldest_timer_now},
 };
 
 /// Looks at changes for rules and delivers what they match. Cheap to clone: all clones are the same reactor.
@@ -206,6 +206,22 @@ impl Reactor {
                 }
             }
         }
+    }
+
+    /// What [`note`](Self::note) was given, by name.
+    pub async fn notes(&self) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+        self.shared.store.read(notes).await
+    }
+
+    /// Keeps notes by name beside the state of deliveries, each in place of the one before; those without a text are
+    /// forgotten. Durable when this returns.
+    pub async fn note(&self, texts: BTreeMap<String, Option<Vec<u8>>>) -> Result<(), Error> {
+        let write = move |tables: &mut Tables<'_>| {
+            let mut texts = texts.iter();
+            texts.try_for_each(|(name, text)| tables.note(name, text.as_deref()))
+        };
+        self.shared.store.write(write).await?;
+        self.shared.store.sync().await
     }
 
     /// How everything is doing.

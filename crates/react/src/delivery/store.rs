@@ -5,6 +5,7 @@
 //! moment of the last tenth: rules look at some changes again, and some events are sent again with the same ids.
 
 mod letters;
+mod notes;
 mod open;
 mod pending;
 mod records;
@@ -29,6 +30,7 @@ use super::{Error, board::Board};
 
 pub(crate) use self::{
     letters::{Given, Letter, Then, letters},
+    notes::notes,
     pending::{NewRow, pending},
     records::{Cause, Cursor, Existing, Replayed, RouteRecord, RuleRecord},
     rules::{Due, Kept, all_routes, all_rules, due, first_timer, oldest_timer, timers_of},

@@ -153,7 +153,8 @@ impl Job {
         }
         let edge = kept.as_ref().and_then(|kept| kept.edge.as_deref());
         let evaluator = &self.planned.evaluator;
-        let was_there = entry.observed == Observed::First && self.planned.existing == Policy::Ignore;
+        let is_listed = entry.observed == Observed::First && self.planned.existing == Policy::Ignore;
+        let was_there = is_listed && !self.is_news(entry);
         let said = guard(|| match was_there {
             true => evaluator.observe(subject, edge, entry.at),
             false => evaluator.evaluate(subject, edge, entry.at),
@@ -165,6 +166,20 @@ impl Job {
             kept,
         };
         self.apply(tables, &seen, said)
+    }
+
+    /// Whether an object that the first list of its kind showed was made after the rule.
+    fn is_news(&self, entry: &Entry) -> bool {
+        let object = entry.after.as_ref();
+        let created = object.and_then(|object| object.get(&["metadata", "creationTimestamp"]));
+        let created = created.and_then(|at| at.as_str()?.parse::<Timestamp>().ok());
+        let introduced = self.record.introduced;
+        let introduced = introduced.and_then(|at| Timestamp::from_millisecond(at).ok());
+        match (created, self.planned.since.or(introduced)) {
+            // To the second, as the server has it: what was made in the same one counts, since nothing may be missed.
+            (Some(created), Some(since)) => created.as_second() >= since.as_second(),
+            _ => false,
+        }
     }
 
     /// An object that was there before the rule and changed before it was told is told first, as it was.
@@ -186,7 +201,7 @@ impl Job {
         Ok(true)
     }
 
-    /// Goes on telling objects that were there before the rule; `is_last`: there are no more after these.
+    /// Goes on with objects that were there before the rule; `is_last`: there are no more after these.
     pub(super) fn tell_existing(
         &mut self,
         tables: &mut Tables<'_>,
@@ -194,24 +209,46 @@ impl Job {
         is_last: bool,
         head: u64,
     ) -> Result<(), Error> {
+        let is_quiet = matches!(self.record.existing, Existing::Observing { .. });
         for entry in entries {
             // What changed since the rule was made is told by its changes.
             if entry.seq.0 <= self.record.position {
                 let object = object_id(entry);
                 let created = existing(entry.clone());
-                if !self.tell(tables, &created, &object, Cause::Existing)? {
+                if is_quiet {
+                    self.remember(tables, &created, &object)?;
+                } else if self.tell(tables, &created, &object, Cause::Existing)? {
+                    tables.tell(self.record.id, &object)?;
+                } else {
                     return self.save(tables);
                 }
-                tables.tell(self.record.id, &object)?;
             }
-            self.record.existing = Existing::Telling {
-                after: Some(Cursor::from(&entry.key)),
+            let after = Some(Cursor::from(&entry.key));
+            self.record.existing = match is_quiet {
+                true => Existing::Observing { after },
+                false => Existing::Telling { after },
             };
         }
         if is_last {
-            self.record.existing = Existing::Recognizing { until: head };
+            self.record.existing = match is_quiet {
+                true => Existing::Done,
+                false => Existing::Recognizing { until: head },
+            };
         }
         self.save(tables)
+    }
+
+    /// What is true of an object already is known from now on, and since when.
+    fn remember(&mut self, tables: &mut Tables<'_>, entry: &Entry, object: &str) -> Result<(), Error> {
+        let evaluator = &self.planned.evaluator;
+        let said = guard(|| evaluator.observe(&Subject::new(entry), None, entry.at));
+        let seen = Seen {
+            entry,
+            object,
+            cause: Cause::Existing,
+            kept: self.kept(tables, object)?,
+        };
+        self.apply(tables, &seen, said).map(drop)
     }
 
     fn tell(
@@ -261,7 +298,8 @@ impl Job {
         at: Timestamp,
         state: Option<&Entry>,
     ) -> Result<bool, Error> {
-        let Some(entry) = state else {
+        // The journal may have gone back since, and count other changes by the same numbers.
+        let Some(entry) = state.filter(|entry| object_id(entry) == object) else {
             self.record.failed += 1;
             self.record.last_error =
                 format!("the state of {object} that a timer waits for is no longer kept");
@@ -389,8 +427,8 @@ impl Job {
                 action: u16::try_from(action).unwrap_or(u16::MAX),
                 lane: lane(seen.entry),
                 key: match seen.cause {
-                    Cause::Existing => seen.entry.key.to_string(),
-                    Cause::Change | Cause::Held | Cause::Before => String::new(),
+                    Cause::Existing | Cause::Held => seen.entry.key.to_string(),
+                    Cause::Change | Cause::Before => String::new(),
                 },
                 needs: match seen.cause {
                     Cause::Existing => self.record.position + 1,

@@ -25,7 +25,8 @@ impl Looker {
             let record = self.adopt(name, &planned, known.get(name)).await?;
             rules.insert(name.clone(), self.looked(name, planned, record).await?);
         }
-        for (name, record) in &known {
+        let (left, _) = self.shared.store.board.records();
+        for (name, record) in &left {
             if let Some(replayed) = &record.replay
                 && let Some(planned) = plan.rules.get(&replayed.rule)
             {
@@ -34,13 +35,17 @@ impl Looker {
             }
         }
         // Where a rule begins must not be forgotten by a crash: it would begin later then.
-        if rules.keys().any(|name| !known.contains_key(name)) {
+        let is_new = |(name, rule): (&String, &Looked)| {
+            let before = known.get(name);
+            before.is_none_or(|before| before.id != rule.record.id)
+        };
+        if rules.iter().any(is_new) {
             self.shared.store.sync().await?;
         }
         self.rules = rules;
         self.publish();
         if plan.complete {
-            self.remove_what_is_gone(&plan, &known).await?;
+            self.remove_what_is_gone(&plan, &left).await?;
         }
         tracing::debug!(
             rules = plan.rules.len(),
@@ -88,9 +93,17 @@ impl Looker {
         known: Option<&RuleRecord>,
     ) -> Result<RuleRecord, Error> {
         let mut record = match known {
+            Some(record) if is_another(record, planned) => {
+                self.forget_with_replays(name).await?;
+                self.introduce(name, planned).await?
+            }
             Some(record) => record.clone(),
             None => self.introduce(name, planned).await?,
         };
+        if !planned.uid.is_empty() {
+            record.uid.clone_from(&planned.uid);
+        }
+        self.stay_within_the_journal(name, &mut record);
         if record.edges != planned.edges {
             self.repeat(move |tables| tables.forget_objects(record.id))
                 .await?;
@@ -104,6 +117,9 @@ impl Looker {
             }
         }
         if planned.existing == Policy::Ignore && matches!(record.existing, Existing::Telling { .. }) {
+            record.existing = Existing::Done;
+        }
+        if !planned.evaluator.remembers() && matches!(record.existing, Existing::Observing { .. }) {
             record.existing = Existing::Done;
         }
         let (name, actions, saved) = (name.to_owned(), planned.actions.clone(), record.clone());
@@ -124,9 +140,12 @@ impl Looker {
         let record = RuleRecord {
             position: head.0,
             looked_at: self.shared.now().as_millisecond(),
+            introduced: Some(self.shared.now().as_millisecond()),
             generation: planned.generation,
             edges: planned.edges,
             existing: match planned.existing {
+                // What holds already goes on holding without a change.
+                Policy::Ignore if planned.evaluator.remembers() => Existing::Observing { after: None },
                 Policy::Ignore => Existing::Done,
                 Policy::Emit | Policy::Reconcile => Existing::Telling { after: None },
             },
@@ -137,6 +156,29 @@ impl Looker {
             .store
             .write(move |tables| tables.add_rule(&name, record))
             .await
+    }
+
+    /// A journal that was moved away, restored from a copy or damaged at its end counts new changes by numbers that the
+    /// rule has looked at already. It must not take them for the old ones.
+    fn stay_within_the_journal(&self, name: &str, record: &mut RuleRecord) {
+        let head = self.shared.log.head().0;
+        if record.position <= head {
+            return;
+        }
+        let position = record.position;
+        tracing::warn!(
+            rule = name,
+            position,
+            head,
+            "the journal ends before what a rule has looked at; it goes on from the end"
+        );
+        record.last_error = format!(
+            "the journal ends at change {head}, and the rule had looked at everything up to {position}: it goes on from the end"
+        );
+        record.position = head;
+        if let Existing::Recognizing { until } = &mut record.existing {
+            *until = head.min(*until);
+        }
     }
 
     /// Does something in as many transactions as it takes.
@@ -156,12 +198,25 @@ impl Looker {
         for (name, record) in known {
             let of = record.replay.as_ref().map_or(name, |replayed| &replayed.rule);
             match plan.rules.get(of) {
+                None if plan.set_aside.contains(of) => {}
                 None => self.forget_rule(name).await?,
                 Some(planned) if record.replay.is_none() => self.forget_routes(record.id, planned).await?,
                 Some(_) => {}
             }
         }
         Ok(())
+    }
+
+    /// The rule that is kept was deleted, and another one made by its name.
+    async fn forget_with_replays(&mut self, name: &str) -> Result<(), Error> {
+        let (known, _) = self.shared.store.board.records();
+        let is_of_it = |replayed: &Replayed| replayed.rule == name;
+        for (replay, record) in known {
+            if record.replay.as_ref().is_some_and(is_of_it) {
+                self.forget_rule(&replay).await?;
+            }
+        }
+        self.forget_rule(name).await
     }
 
     async fn forget_rule(&mut self, name: &str) -> Result<(), Error> {
@@ -270,7 +325,9 @@ impl Looker {
         replayed.to = replayed.to.min(self.shared.log.head().0);
         let planned = Arc::new(replaying(planned, &replayed));
         let actions = planned.actions.clone();
+        let of = self.rules.get(&replayed.rule).map(|rule| &rule.record);
         let record = RuleRecord {
+            introduced: of.and_then(|record| record.introduced),
             position: replayed.from - 1,
             looked_at: self.shared.now().as_millisecond(),
             generation: planned.generation,
@@ -311,6 +368,11 @@ impl Looker {
             _ => Err(Error::NoSuchReplay(name.to_owned())),
         }
     }
+}
+
+/// Whether what is kept is of another rule, which was deleted.
+fn is_another(record: &RuleRecord, planned: &PlannedRule) -> bool {
+    !record.uid.is_empty() && !planned.uid.is_empty() && record.uid != planned.uid
 }
 
 /// The rule as a replay needs it.

@@ -1,6 +1,6 @@
 //! The turns: reading a batch, telling existing objects, firing timers.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use redb::ReadTransaction;
@@ -14,7 +14,7 @@ use crate::rule::Subject;
 use crate::delivery::{
     Error,
     entries::object_id,
-    store::{Existing, Tables, due, first_timer, oldest_timer, timers_of},
+    store::{Due, Tables, due, first_timer, oldest_timer, timers_of},
 };
 
 impl Looker {
@@ -109,18 +109,17 @@ impl Looker {
     /// Tells some of the objects that were there before a rule.
     pub(super) async fn tell_existing(&mut self, name: &str) -> Result<bool, Error> {
         let rule = &self.rules[name];
-        let Existing::Telling { after } = &rule.record.existing else {
+        let Some(after) = rule.record.existing.going_through() else {
             return Ok(false);
         };
-        let after = after.as_ref().map(ObjectKey::from);
+        let after = after.map(ObjectKey::from);
         let wanted = rule.planned.evaluator.wanted();
         let read = self.shared.log.current(&wanted, after.as_ref(), BATCH).await;
         let entries = match read {
             Ok(entries) => entries,
             Err(cause) => {
-                tracing::warn!(rule = name, %cause, "cannot read the objects there are for now");
-                self.blocked_until = Some(Instant::now() + PAUSE);
-                return Ok(false);
+                self.rest(name, &cause).await?;
+                return Ok(true);
             }
         };
         let is_last = entries.len() < BATCH;
@@ -135,10 +134,29 @@ impl Looker {
         Ok(true)
     }
 
+    /// The objects there are cannot be read for now: the rule rests, and the others go on.
+    async fn rest(&mut self, name: &str, cause: &ReadError) -> Result<(), Error> {
+        let until = self.shared.now().saturating_add(PAUSE).unwrap_or(Timestamp::MAX);
+        let rule = self
+            .rules
+            .get_mut(name)
+            .expect("rule present: it was about to read");
+        rule.rests_until = Some(until);
+        let what = format!("the objects there are cannot be read: {}", chain(cause));
+        if rule.record.last_error == what {
+            return Ok(());
+        }
+        tracing::warn!(rule = name, what, "a rule rests");
+        rule.record.last_error = what;
+        let (name, record) = (name.to_owned(), rule.record.clone());
+        let save = move |tables: &mut Tables<'_>| tables.put_rule(&name, &record);
+        self.shared.store.write(save).await
+    }
+
     /// Fires timers of rules that are up to date; the others must first see whether the object changed in time.
     pub(super) async fn wake_due(&mut self, head: u64) -> Result<bool, Error> {
         let now = self.shared.now();
-        let is_due = |(_, rule): &(&String, &Looked)| rule.is_due(head, now);
+        let is_due = |(_, rule): &(&String, &Looked)| rule.is_due(head, now) && rule.is_rested(now);
         let due = self.rules.iter().filter(is_due);
         let due: Vec<_> = due
             .filter_map(|(name, rule)| Some((name.clone(), rule.wakes_until(head, now)?)))
@@ -162,6 +180,9 @@ impl Looker {
                 self.add_state(&mut states, timer.seq).await;
             }
         }
+        if let Err(cause) = self.add_current(name, &timers, &mut states).await {
+            return self.rest(name, &cause).await;
+        }
         let mut job = self.job(name);
         let wake = move |tables: &mut Tables<'_>| {
             job.wake_all(tables, &timers, &states)?;
@@ -178,6 +199,28 @@ impl Looker {
             .get_mut(name)
             .expect("rule present: it was woken")
             .next_timer = next;
+        Ok(())
+    }
+
+    /// Of an object that was there before the rule, the change that a timer is about may be gone from the log: what is
+    /// left is the last state of each object.
+    async fn add_current(&self, name: &str, timers: &[Due], states: &mut States) -> Result<(), ReadError> {
+        let missing = timers.iter().map(|timer| timer.seq);
+        let mut missing: BTreeSet<u64> = missing.filter(|seq| !states.contains_key(seq)).collect();
+        let wanted = self.rules[name].planned.evaluator.wanted();
+        let mut after: Option<ObjectKey> = None;
+        while !missing.is_empty() {
+            let entries = self.shared.log.current(&wanted, after.as_ref(), BATCH).await?;
+            let Some(last) = entries.last() else {
+                break;
+            };
+            after = Some(last.key.clone());
+            for entry in entries {
+                if missing.remove(&entry.seq.0) {
+                    states.insert(entry.seq.0, entry);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -219,6 +262,13 @@ impl Looker {
         }
         Ok(())
     }
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
 }
 
 /// On whose behalf changes are kept.

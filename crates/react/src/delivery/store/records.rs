@@ -18,6 +18,12 @@ pub(crate) struct RuleRecord {
     #[serde(default)]
     pub(crate) looked_at: i64,
     pub(crate) generation: i64,
+    /// Tells it from another rule of the same name; empty if nothing does.
+    #[serde(default)]
+    pub(crate) uid: String,
+    /// When it was first seen, in milliseconds; nothing of rules that are older than this field.
+    #[serde(default)]
+    pub(crate) introduced: Option<i64>,
     pub(crate) edges: u64,
     #[serde(default)]
     pub(crate) existing: Existing,
@@ -49,8 +55,23 @@ pub(crate) enum Existing {
         /// The last one told.
         after: Option<Cursor>,
     },
+    /// Goes through them without telling: what is true of them already is remembered. The position stands still.
+    Observing {
+        /// The last one seen.
+        after: Option<Cursor>,
+    },
     /// All that are there were told. Those that changed while it went through them are recognized up to this change.
     Recognizing { until: u64 },
+}
+
+impl Existing {
+    /// Whether it goes through them, and after which one.
+    pub(crate) fn going_through(&self) -> Option<Option<&Cursor>> {
+        match self {
+            Self::Telling { after } | Self::Observing { after } => Some(after.as_ref()),
+            Self::Done | Self::Recognizing { .. } => None,
+        }
+    }
 }
 
 /// The name of an object.

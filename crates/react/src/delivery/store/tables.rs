@@ -22,6 +22,9 @@ pub(super) const PENDING: TableDefinition<'_, (u32, u64), Delivery> = TableDefin
 /// Route and place; a [`LetterRecord`](super::records::LetterRecord) as JSON.
 pub(super) const LETTERS: TableDefinition<'_, (u32, u64), &[u8]> = TableDefinition::new("letters");
 
+/// What others keep here by name, such as the last good form of a rule. Nothing is known of what it means.
+pub(super) const NOTES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("notes");
+
 /// Change, cause, action, lane and name.
 pub(super) type Delivery = (u64, u8, u16, u64, &'static str);
 
@@ -35,6 +38,7 @@ pub(crate) struct Tables<'t> {
     pub(super) told: Table<'t, (u32, &'static str), ()>,
     pub(super) pending: Table<'t, (u32, u64), Delivery>,
     pub(super) letters: Table<'t, (u32, u64), &'static [u8]>,
+    pub(super) notes: Table<'t, &'static str, &'static [u8]>,
     /// Shows what is written here. It is told inside the transaction, so that it hears things in their order.
     pub(super) board: &'t Board,
 }
@@ -50,6 +54,7 @@ impl<'t> Tables<'t> {
             told: transaction.open_table(TOLD)?,
             pending: transaction.open_table(PENDING)?,
             letters: transaction.open_table(LETTERS)?,
+            notes: transaction.open_table(NOTES)?,
             board,
         })
     }

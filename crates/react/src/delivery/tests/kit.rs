@@ -128,6 +128,7 @@ pub(super) fn plan(
             .map(|(name, sink)| (name.to_owned(), sink))
             .collect(),
         complete: true,
+        ..Plan::default()
     }
 }
 

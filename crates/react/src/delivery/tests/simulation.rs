@@ -203,14 +203,20 @@ impl World {
         self.life().disk.free();
         let waits = |status: &Status| status.no_space.is_none();
         self.life().until("there is room", waits).await;
-        let name = RULES[self.bases.len()].0;
+        let (name, _, policy, _) = RULES[self.bases.len()];
         self.bases.push(self.log.head().0);
         self.life().reactor.swap(self.plan());
-        self.life()
-            .until("the rule is known", |status| status.rules.contains_key(name))
-            .await;
-        // What a crash may undo is no older than this.
-        sleep(Duration::from_millis(1)).await;
+        let is_known = |status: &Status| {
+            let rule = status.rules.get(name);
+            rule.is_some_and(|rule| policy != Existing::Ignore || !rule.is_telling_existing)
+        };
+        self.life().until("the rule is known", is_known).await;
+        // What a crash may undo is no older than this. What holds already is remembered since then.
+        sleep(Duration::from_millis(match policy {
+            Existing::Ignore => 200,
+            Existing::Emit | Existing::Reconcile => 1,
+        }))
+        .await;
     }
 
     async fn crash(&mut self) {
@@ -345,16 +351,19 @@ impl World {
             expected: BTreeMap::new(),
         };
         let (before, after): (Vec<_>, Vec<_>) = self.truth.iter().partition(|entry| entry.seq.0 <= base);
-        if policy != Existing::Ignore {
-            let mut there: BTreeMap<String, &Entry> = BTreeMap::new();
-            for entry in before {
-                match entry.op {
-                    Op::Deleted => there.remove(&object_id(entry)),
-                    Op::Created | Op::Updated => there.insert(object_id(entry), entry),
-                };
-            }
-            for entry in there.into_values() {
-                model.look(&existing(entry.clone()), Trigger::Existing);
+        let mut there: BTreeMap<String, &Entry> = BTreeMap::new();
+        for entry in before {
+            match entry.op {
+                Op::Deleted => there.remove(&object_id(entry)),
+                Op::Created | Op::Updated => there.insert(object_id(entry), entry),
+            };
+        }
+        for entry in there.into_values() {
+            match policy {
+                Existing::Ignore => model.observe(entry),
+                Existing::Emit | Existing::Reconcile => {
+                    model.look(&existing(entry.clone()), Trigger::Existing);
+                }
             }
         }
         for entry in after {
@@ -392,6 +401,13 @@ impl Model {
             Op::Deleted => self.kept.remove(&object),
             Op::Created | Op::Updated => self.kept.insert(object, (said.edge, said.wake_at, entry.clone())),
         };
+    }
+
+    fn observe(&mut self, entry: &Entry) {
+        let created = existing(entry.clone());
+        let said = self.toy.observe(&Subject::new(&created), None, entry.at);
+        self.kept
+            .insert(object_id(entry), (said.edge, said.wake_at, entry.clone()));
     }
 
     fn wake(&mut self, object: &str) {

@@ -27,6 +27,8 @@ struct State {
     holds: BTreeMap<String, Seq>,
     /// The next so many reads fail.
     n_failures: usize,
+    /// The objects there are cannot be read.
+    hides_current: bool,
     damaged: Option<(u64, u64)>,
 }
 
@@ -125,6 +127,10 @@ impl MemoryLog {
 
     pub(crate) fn fail_reads(&self, n: usize) {
         self.state.lock().unwrap().n_failures = n;
+    }
+
+    pub(crate) fn hide_current(&self, hides: bool) {
+        self.state.lock().unwrap().hides_current = hides;
     }
 
     pub(crate) fn damage(&self, from: u64, to: u64) {
@@ -229,6 +235,9 @@ impl Log for MemoryLog {
         Box::pin(async move {
             let mut state = self.state.lock().unwrap();
             state.fail()?;
+            if state.hides_current {
+                return Err(ReadError::Storage("bad checksum".into()));
+            }
             let rest = state
                 .current
                 .values()

@@ -214,8 +214,123 @@ async fn a_rule_that_is_gone_leaves_nothing_unless_the_plan_is_incomplete() {
     life.reactor.swap(incomplete);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(route(&life.status()).pending, 10);
+    let set_aside = Plan {
+        set_aside: ["r".to_owned()].into(),
+        ..plan([], [])
+    };
+    life.reactor.swap(set_aside);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(route(&life.status()).pending, 10);
     life.reactor.swap(plan([], []));
     life.until("gone", |status| status.rules.is_empty()).await;
     sleep(Duration::from_secs(10)).await;
     assert_eq!(log.hold_of("rule/r"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_made_anew_has_nothing_of_the_one_before() {
+    let log = MemoryLog::new();
+    let sink = Recorder::new(1);
+    let of = |uid: &str| {
+        let planned = PlannedRule {
+            uid: uid.to_owned(),
+            ..rule("r", When::Always, &["s"])
+        };
+        plan([("r", planned)], [])
+    };
+    let life = begin(&log, of("one"));
+    life.until("the rule is there", |status| status.rules.contains_key("r"))
+        .await;
+    log.set("a", 1);
+    life.until("pending", |status| route(status).pending == 1).await;
+    // One of before who made the rule was written down: it is taken to be the same.
+    let life = Life::begin(life.end().await, &log, of(""), 1);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(route(&life.status()).pending, 1);
+    let life = Life::begin(life.end().await, &log, of("two"), 1);
+    life.until("it began anew", |status| route(status).pending == 0)
+        .await;
+    log.set("a", 2);
+    let mut delivering = of("two");
+    delivering.sinks.insert("s".to_owned(), sink.planned());
+    life.reactor.swap(delivering);
+    life.until("sent", |_| sink.ids() == ["r.u1.2"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_already_when_a_rule_is_made_is_told_in_time() {
+    let log = MemoryLog::new();
+    for (name, n) in [("high", 9), ("low", 1), ("falls", 9)] {
+        log.set(name, n);
+    }
+    sleep(Duration::from_secs(300)).await;
+    let sink = Recorder::new(1);
+    let held = plan(
+        [("r", rule("r", When::Held(600), &["s"]))],
+        [("s", sink.planned())],
+    );
+    let life = begin(&log, held);
+    life.until("the rule is there", |status| status.rules.contains_key("r"))
+        .await;
+    log.set("falls", 2);
+    sleep(Duration::from_secs(290)).await;
+    assert_eq!(sink.ids(), [""; 0]);
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(sink.ids(), ["r.u1.created.held"]);
+    drop(life);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_beyond_the_end_of_the_journal_goes_on_from_there() {
+    let log = MemoryLog::new();
+    let sink = Recorder::new(1);
+    let all = || plan([("r", rule("r", When::Always, &["s"]))], [("s", sink.planned())]);
+    let life = begin(&log, all());
+    life.until("the rule is there", |status| status.rules.contains_key("r"))
+        .await;
+    for n in 0..5 {
+        log.set("a", n);
+    }
+    life.until_quiet().await;
+    let disk = life.end().await;
+    let restored = MemoryLog::new();
+    restored.set("b", 1);
+    let life = Life::begin(disk, &restored, all(), 1);
+    let status = life
+        .until("it is noticed", |status| status.rules["r"].position.0 == 1)
+        .await;
+    assert!(
+        status.rules["r"]
+            .last_error
+            .contains("the journal ends at change 1")
+    );
+    restored.set("b", 2);
+    life.until("sent", |_| sink.ids().contains(&"r.u1.2".to_owned()))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_cannot_read_the_objects_there_are_holds_up_no_other() {
+    let log = MemoryLog::new();
+    log.set("a", 1);
+    log.hide_current(true);
+    let sink = Recorder::new(1);
+    let telling = PlannedRule {
+        existing: Existing::Emit,
+        ..rule("t", When::Always, &["s"])
+    };
+    let rules = [("r", rule("r", When::Always, &["s"])), ("t", telling)];
+    let life = begin(&log, plan(rules, [("s", sink.planned())]));
+    life.until("it is said", |status| {
+        let telling = status.rules.get("t");
+        telling.is_some_and(|rule| rule.last_error.contains("bad checksum"))
+    })
+    .await;
+    let began = tokio::time::Instant::now();
+    log.set("a", 2);
+    life.until("the other is served", |_| sink.ids() == ["r.u1.2"])
+        .await;
+    assert!(began.elapsed() < Duration::from_millis(500));
+    log.hide_current(false);
+    life.until("it goes on", |_| sink.ids().len() == 3).await;
 }
