@@ -285,7 +285,11 @@ impl Engine {
     /// Keeps what is in force in step with what is asked for.
     async fn control(mut self, tasks: &mut JoinSet<()>, stop: CancellationToken) {
         let discovery = Arc::new(Discovery::new(&self.client));
-        let mut planner = Planner::new(Surroundings {
+        let notes = self.reactor.notes().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the last good forms of rules and records cannot be read");
+            Default::default()
+        });
+        let around = Surroundings {
             client: Some(self.client.clone()),
             collections: discovery.clone(),
             allowed: self.config.allowed,
@@ -295,7 +299,8 @@ impl Engine {
             look_every: self.config.look_every,
             review_every: self.config.review_every,
             namespaces: self.config.namespaces.clone(),
-        });
+        };
+        let mut planner = Planner::new(around, &notes);
         let manager = match status::manager(&self.client, &self.about()) {
             Ok(manager) => manager,
             Err(error) => {
@@ -329,6 +334,7 @@ impl Engine {
                 let kinds = caches.kinds().with(self.files.kinds());
                 let planned = planner.plan(&kinds, &caches.definitions()).await;
                 is_unsettled = planned.is_unsettled;
+                self.note(&mut planner).await;
                 self.put_in_force(planned);
             }
             is_due = tokio::select! {
@@ -342,12 +348,27 @@ impl Engine {
         }
     }
 
+    /// Writes down what the next start must remember, before it takes effect. What fails is tried again with the next
+    /// plan.
+    async fn note(&self, planner: &mut Planner) {
+        let news = planner.news();
+        if news.is_empty() {
+            return;
+        }
+        match self.reactor.note(news).await {
+            Ok(()) => planner.noted(),
+            Err(error) => tracing::debug!(%error, "the last good forms are not written down for now"),
+        }
+    }
+
     fn put_in_force(&self, planned: Planned) {
         self.journal.set_retention(planned.retention);
         // Rules before changes: a new one begins at the newest change there is.
         self.reactor.swap(planned.plan);
+        self.capture.ask(planned.asked);
         let before = self.verdicts.send_replace(Arc::new(planned.verdicts));
         self.verdicts.borrow().log_news(&before);
+        self.waiting.send_replace(None);
     }
 
     fn refresh_files(&mut self) -> bool {
@@ -365,10 +386,8 @@ impl Engine {
             verdicts: self.verdicts.subscribe(),
             journal: self.journal.clone(),
             capture: self.capture.clone(),
-        self.capture.ask(planned.asked);
             reactor: self.reactor.clone(),
             every: self.config.status_every,
-        self.waiting.send_replace(None);
             namespaces: self.config.namespaces.clone(),
         }
     }

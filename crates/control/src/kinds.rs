@@ -1,7 +1,7 @@
 //! What was asked for: all rules, sinks and records, from a cluster and from files.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
     time::SystemTime,
@@ -30,6 +30,8 @@ pub struct Kinds {
 pub struct Given<S> {
     /// Which one.
     pub key: ObjectKey,
+    /// Tells it from another one of the same name; empty if nothing does, as in files.
+    pub uid: String,
     /// Counts its specifications.
     pub generation: i64,
     /// Since when it is there.
@@ -47,6 +49,7 @@ impl<S: DeserializeOwned> Given<S> {
         let created = object.get(&["metadata", "creationTimestamp"]);
         Self {
             key: object.key(),
+            uid: object.uid().to_owned(),
             generation: object.generation(),
             created: created.and_then(|at| at.as_str()?.parse().ok()),
             is_from_file: false,
@@ -71,6 +74,8 @@ pub(crate) struct Files {
     read: BTreeMap<PathBuf, Stamp>,
     kinds: Kinds,
     generation: i64,
+    /// What the last look did not find. It counts as gone if the next one does not find it either.
+    missing: BTreeSet<String>,
 }
 
 /// By what a change of a file is noticed.
@@ -88,7 +93,10 @@ impl Files {
         }
     }
 
-    /// Reads what changed, and says whether anything did. What cannot be read any more leaves what was read before.
+    /// Reads what changed, and says whether anything did.
+    ///
+    /// What cannot be read any more leaves what was read before, and so does a file with a mistake in it. What is no
+    /// longer there counts as gone only after two looks: a file may be seen while it is written or replaced.
     pub(crate) fn refresh(&mut self) -> Result<bool, (PathBuf, io::Error)> {
         let mut found = BTreeMap::new();
         for path in &self.paths {
@@ -101,7 +109,7 @@ impl Files {
                 found.insert(file, stamp);
             }
         }
-        if found == self.read && self.generation > 0 {
+        if found == self.read && self.generation > 0 && self.missing.is_empty() {
             return Ok(false);
         }
         let mut kinds = Kinds::default();
@@ -109,6 +117,7 @@ impl Files {
             let text = fs::read_to_string(file).map_err(|error| (file.clone(), error))?;
             self.load(&text, file, &mut kinds);
         }
+        self.missing = self.keep_missing(&mut kinds);
         self.generation += 1;
         self.read = found;
         let is_new = kinds != self.kinds;
@@ -118,6 +127,27 @@ impl Files {
 
     pub(crate) fn kinds(&self) -> &Kinds {
         &self.kinds
+    }
+
+    /// Takes over what was read before and is not there now, unless it certainly is gone. What is taken over.
+    fn keep_missing(&self, kinds: &mut Kinds) -> BTreeSet<String> {
+        let has_mistakes = !kinds.unreadable.is_empty();
+        let mut missing = BTreeSet::new();
+        let mut may_stay = |kind: &str, name: &str| {
+            let missed = format!("{kind}/{name}");
+            let stays = has_mistakes || !self.missing.contains(&missed);
+            // While there are mistakes it is not known what is missing.
+            if stays && !has_mistakes {
+                missing.insert(missed);
+            }
+            stays
+        };
+        take_over(&mut kinds.rules, &self.kinds.rules, |name| may_stay("rule", name));
+        take_over(&mut kinds.sinks, &self.kinds.sinks, |name| may_stay("sink", name));
+        take_over(&mut kinds.records, &self.kinds.records, |name| {
+            may_stay("record", name)
+        });
+        missing
     }
 
     fn load(&self, text: &str, file: &Path, kinds: &mut Kinds) {
@@ -142,6 +172,19 @@ impl Files {
     }
 }
 
+/// Adds what was there before and is not now, if it may stay.
+fn take_over<S: Clone>(
+    now: &mut BTreeMap<String, Given<S>>,
+    before: &BTreeMap<String, Given<S>>,
+    mut may_stay: impl FnMut(&str) -> bool,
+) {
+    for (name, given) in before {
+        if !now.contains_key(name) && may_stay(name) {
+            now.insert(name.clone(), given.clone());
+        }
+    }
+}
+
 /// Takes in what a file asks for. Its generation goes up when it differs from what was asked for before.
 fn insert<S: PartialEq>(
     all: &mut BTreeMap<String, Given<S>>,
@@ -159,6 +202,7 @@ fn insert<S: PartialEq>(
     };
     let given = Given {
         key,
+        uid: String::new(),
         generation,
         created: None,
         is_from_file: true,
@@ -235,6 +279,48 @@ mod tests {
         assert!(files.refresh().unwrap());
         assert_eq!(files.kinds().sinks.len(), 1);
         assert_eq!(files.kinds().unreadable.len(), 1);
+    }
+
+    #[test]
+    fn what_is_gone_from_the_files_counts_as_gone_after_two_looks() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.yaml");
+        fs::write(&file, SINK).unwrap();
+        let mut files = Files::new(vec![dir.path().to_owned()]);
+        files.refresh().unwrap();
+        // As an editor leaves it for a moment.
+        fs::write(&file, "").unwrap();
+        assert!(!files.refresh().unwrap());
+        fs::write(&file, SINK).unwrap();
+        assert!(!files.refresh().unwrap());
+        fs::remove_file(&file).unwrap();
+        assert!(!files.refresh().unwrap());
+        assert_eq!(files.kinds().sinks.len(), 1);
+        assert!(files.refresh().unwrap());
+        assert_eq!(files.kinds().sinks.len(), 0);
+    }
+
+    #[test]
+    fn a_file_with_a_mistake_leaves_what_was_read_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.yaml");
+        let two = format!("{SINK}---\n{}", SINK.replace("name: out", "name: two"));
+        fs::write(&file, &two).unwrap();
+        let mut files = Files::new(vec![file.clone()]);
+        files.refresh().unwrap();
+        fs::write(&file, two.replace("name: two", "name: [two")).unwrap();
+        for _ in 0..3 {
+            files.refresh().unwrap();
+            assert_eq!(files.kinds().sinks.len(), 2);
+            assert_eq!(files.kinds().unreadable.len(), 1);
+        }
+        fs::write(&file, SINK).unwrap();
+        files.refresh().unwrap();
+        files.refresh().unwrap();
+        assert_eq!(
+            (files.kinds().sinks.len(), files.kinds().unreadable.len()),
+            (1, 0)
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From what was asked for to what is in force. What is wrong is set aside with the reason, and the rest goes on.
 
 mod fit;
+mod memory;
 mod records;
 mod scope;
 mod sinks;
@@ -9,7 +10,7 @@ use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
 use skopos_api::RuleSpec;
 use skopos_client::{Client, ServiceAccount};
-use skopos_journal::{Asked, Retention, Selection, SelectionPart};
+use skopos_journal::{Asked, FieldPath, Retention, Selection, SelectionPart};
 use skopos_object::{CollectionName, Collections, LabelSelector, Object};
 use skopos_react::{
     Plan, PlannedRule,
@@ -18,7 +19,9 @@ use skopos_react::{
 use skopos_schema::Structural;
 use skopos_sink::Allowed;
 
+pub(crate) use self::memory::News;
 use self::{
+    memory::{Form, Memory},
     records::GoodRecord,
     sinks::{GoodSink, Looks},
 };
@@ -57,12 +60,15 @@ pub(crate) struct Planner {
     reviews: Reviews,
     records: BTreeMap<String, GoodRecord>,
     looks: Looks,
+    /// What was good, also before the start.
+    memory: Memory,
+    /// As much of it as is written down.
+    written: Memory,
 }
 
 #[derive(Clone, Debug)]
 struct GoodRule {
-    generation: i64,
-    spec: RuleSpec,
+    form: Form<RuleSpec>,
     compiled: Arc<CompiledRule>,
 }
 
@@ -73,6 +79,8 @@ pub(crate) struct Planned {
     pub(crate) asked: Vec<Asked>,
     pub(crate) retention: Retention,
     pub(crate) verdicts: Verdicts,
+    /// What records want left out of kinds that they cannot ask for as they stand.
+    redact: Vec<(CollectionName, Vec<FieldPath>)>,
     /// Whether something may be better when looked at again.
     pub(crate) is_unsettled: bool,
 }
@@ -86,8 +94,12 @@ struct Found {
 }
 
 impl Planner {
-    pub(crate) fn new(around: Surroundings) -> Self {
+    /// Remembers what was good before, by what was written down of it.
+    pub(crate) fn new(around: Surroundings, notes: &BTreeMap<String, Vec<u8>>) -> Self {
+        let memory = Memory::read(notes);
         Self {
+            written: memory.clone(),
+            memory,
             reviews: Reviews::new(around.review_every),
             looks: Looks::new(around.look_every),
             around,
@@ -102,10 +114,22 @@ impl Planner {
         self.reviews.are_due()
     }
 
+    /// What is to be written down, so that the next start remembers it.
+    pub(crate) fn news(&self) -> News {
+        self.memory.news(&self.written)
+    }
+
+    /// That was written down.
+    pub(crate) fn noted(&mut self) {
+        self.written = self.memory.clone();
+    }
+
     pub(crate) async fn plan(&mut self, kinds: &Kinds, definitions: &[Object]) -> Planned {
+        let kinds = &self.memory.complete(kinds);
         let mut planned = Planned {
             plan: Plan {
-                complete: true,
+                // A file that cannot be read may have any of those that are not here.
+                complete: kinds.unreadable.is_empty(),
                 ..Plan::default()
             },
             asked: Vec::new(),
@@ -114,12 +138,10 @@ impl Planner {
                 unreadable: kinds.unreadable.clone(),
                 ..Verdicts::default()
             },
+            redact: Vec::new(),
             is_unsettled: false,
         };
-        self.rules.retain(|name, _| kinds.rules.contains_key(name));
-        self.sinks.retain(|name, _| kinds.sinks.contains_key(name));
-        self.reviews.retain(|name| kinds.rules.contains_key(name));
-        self.records.retain(|name, _| kinds.records.contains_key(name));
+        self.forget_what_is_gone(kinds);
         self.plan_sinks(&kinds.sinks, &mut planned).await;
         for (name, given) in &kinds.records {
             self.plan_record(name, given, definitions, &mut planned).await;
@@ -127,7 +149,33 @@ impl Planner {
         for (name, given) in &kinds.rules {
             self.plan_rule(name, given, definitions, &mut planned).await;
         }
+        planned.redact_what_is_asked();
+        self.remember();
         planned
+    }
+
+    fn forget_what_is_gone(&mut self, kinds: &Kinds) {
+        let is_there = |name: &String, form: &Form<RuleSpec>| {
+            let given = kinds.rules.get(name);
+            given.is_some_and(|given| form.is_of(given))
+        };
+        self.rules.retain(|name, good| is_there(name, &good.form));
+        self.memory.rules.retain(|name, form| is_there(name, form));
+        self.reviews.retain(|name| kinds.rules.contains_key(name));
+        self.sinks.retain(|name, _| kinds.sinks.contains_key(name));
+        self.records.retain(|name, _| kinds.records.contains_key(name));
+        self.memory
+            .records
+            .retain(|name, _| kinds.records.contains_key(name));
+    }
+
+    fn remember(&mut self) {
+        let rules = self.rules.iter();
+        let rules = rules.map(|(name, good)| (name.clone(), good.form.clone()));
+        self.memory.rules.extend(rules);
+        let records = self.records.iter();
+        let records = records.map(|(name, good)| (name.clone(), good.form.clone()));
+        self.memory.records.extend(records);
     }
 
     async fn plan_rule(
@@ -141,66 +189,119 @@ impl Planner {
             generation: given.generation,
             ..RuleVerdict::default()
         };
+        let mut known = None;
         match &given.spec {
             Ok(spec) => {
-                let watch = &spec.watch;
-                let found = self.find(&watch.group, &watch.kind, definitions).await;
+                let found = self.find(&spec.watch.group, &spec.watch.kind, definitions).await;
                 if let Ok(found) = &found {
-                    match self.version_problem(found, watch.version.as_deref()).await {
+                    match self.version_problem(found, spec.watch.version.as_deref()).await {
                         Ok(problem) => verdict.problems.extend(problem),
                         Err(()) => planned.is_unsettled = true,
                     }
                 }
                 verdict.problems.extend(self.missing_templates(given, spec));
                 self.compile(name, given, spec, found.as_ref().ok(), &mut verdict);
-                match found {
-                    Ok(found) => {
-                        let collection =
-                            CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
-                        verdict.collection = Some(collection.to_string());
-                        let good = self.rules.get(name);
-                        let part =
-                            good.map_or_else(SelectionPart::everything, |good| seen_by(&good.compiled));
-                        let scoped = self.scoped(&found, &collection, &part);
-                        verdict.problems.extend(scoped.problem);
-                        for (collection, part) in scoped.parts {
-                            verdict.captured.push(collection.to_string());
-                            // A rule that was never right asks for nothing.
-                            if good.is_some() {
-                                ask(&mut planned.asked, collection).selection.add(part);
-                            }
-                        }
-                    }
-                    Err(reason) => {
-                        planned.is_unsettled = true;
-                        verdict.not_served = Some(reason);
-                    }
-                }
+                known = Some(found);
             }
             Err(problem) => verdict.problems.push(problem.clone()),
+        }
+        self.recall(name, given, definitions).await;
+        if let Some(spec) = self.watching(name, given) {
+            let found = match known {
+                Some(found) if given.spec.as_ref().is_ok_and(|one| one.watch == spec.watch) => found,
+                _ => self.find(&spec.watch.group, &spec.watch.kind, definitions).await,
+            };
+            self.ask_for(name, found, &mut verdict, planned);
         }
         verdict.forbidden = self
             .review(name, given, verdict.collection.as_deref())
             .await
             .err();
-        if let Some(good) = self.rules.get(name) {
-            // Its sink may have become one that writes objects after the rule was good.
-            let is_lacking = !self.missing_templates(given, &good.spec).is_empty();
-            let is_held = verdict.forbidden.is_some() || is_lacking;
-            verdict.in_force = (!is_held).then_some(good.generation);
-            verdict.compiled = Some(good.compiled.clone());
-            verdict.existing = good.spec.existing;
-            let mut rule = planned_rule(given, good, &self.sinks);
-            // It stands still instead of being left out: what it has not looked at yet, and what is pending, waits.
-            rule.suspend |= is_held;
-            let missing = rule
-                .actions
-                .iter()
-                .filter(|sink| !planned.plan.sinks.contains_key(*sink));
-            verdict.missing_sinks = missing.cloned().collect();
-            planned.plan.rules.insert(name.to_owned(), rule);
+        match self.rules.get(name) {
+            Some(good) => {
+                let rule = self.in_force(given, good, &mut verdict, planned);
+                planned.plan.rules.insert(name.to_owned(), rule);
+            }
+            None => {
+                planned.plan.set_aside.insert(name.to_owned());
+            }
         }
         planned.verdicts.rules.insert(name.to_owned(), verdict);
+    }
+
+    /// Puts the last good form in force that is remembered from before the start, if none is in force.
+    async fn recall(&mut self, name: &str, given: &Given<RuleSpec>, definitions: &[Object]) {
+        if self.rules.contains_key(name) {
+            return;
+        }
+        let Some(form) = self.memory.rules.get(name).cloned() else {
+            return;
+        };
+        let watch = &form.spec.watch;
+        let found = self.find(&watch.group, &watch.kind, definitions).await;
+        let (given, mut unseen) = (form.given(given.key.clone()), RuleVerdict::default());
+        self.compile(name, &given, &form.spec, found.as_ref().ok(), &mut unseen);
+    }
+
+    /// The form in force; if there is none, what is asked for.
+    fn watching<'a>(&'a self, name: &str, given: &'a Given<RuleSpec>) -> Option<&'a RuleSpec> {
+        let good = self.rules.get(name);
+        good.map(|good| &good.form.spec).or(given.spec.as_ref().ok())
+    }
+
+    /// Asks for what the form in force watches; for nothing if there is none, but says what that would be.
+    fn ask_for(
+        &self,
+        name: &str,
+        found: Result<Found, String>,
+        verdict: &mut RuleVerdict,
+        planned: &mut Planned,
+    ) {
+        let good = self.rules.get(name);
+        match found {
+            Ok(found) => {
+                let collection = CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
+                verdict.collection = Some(collection.to_string());
+                let part = good.map_or_else(SelectionPart::everything, |good| seen_by(&good.compiled));
+                let scoped = self.scoped(&found, &collection, &part);
+                verdict.problems.extend(scoped.problem);
+                for (collection, part) in scoped.parts {
+                    verdict.captured.push(collection.to_string());
+                    // A rule that was never right asks for nothing.
+                    if good.is_some() {
+                        ask(&mut planned.asked, collection).selection.add(part);
+                    }
+                }
+            }
+            Err(reason) => {
+                planned.is_unsettled = true;
+                verdict.not_served = Some(reason);
+            }
+        }
+    }
+
+    fn in_force(
+        &self,
+        given: &Given<RuleSpec>,
+        good: &GoodRule,
+        verdict: &mut RuleVerdict,
+        planned: &Planned,
+    ) -> PlannedRule {
+        // Its sink may have become one that writes objects after the rule was good.
+        let is_lacking = !self.missing_templates(given, &good.form.spec).is_empty();
+        let is_held = verdict.forbidden.is_some() || is_lacking;
+        verdict.in_force = (!is_held).then_some(good.form.generation);
+        verdict.compiled = Some(good.compiled.clone());
+        verdict.existing = good.form.spec.existing;
+        let mut rule = planned_rule(given, good, &self.sinks);
+        // It stands still instead of being left out: what it has not looked at yet, and what is pending, waits.
+        rule.suspend |= is_held;
+        let missing = rule
+            .actions
+            .iter()
+            .filter(|sink| !planned.plan.sinks.contains_key(*sink));
+        verdict.missing_sinks = missing.cloned().collect();
+        rule
     }
 
     /// Puts a rule in force if nothing is wrong with it; adds to what is.
@@ -233,8 +334,7 @@ impl Planner {
                     None => compiled,
                 };
                 let good = GoodRule {
-                    generation: given.generation,
-                    spec: spec.clone(),
+                    form: Form::of(given, spec),
                     compiled: Arc::new(compiled),
                 };
                 self.rules.insert(name.to_owned(), good);
@@ -253,11 +353,11 @@ impl Planner {
         let (Some(good), Some(client)) = (self.rules.get(name), &self.around.client) else {
             return Ok(());
         };
-        let Some(account) = account(given, &good.spec) else {
+        let Some(account) = account(given, &good.form.spec) else {
             return Ok(());
         };
         let collection = collection.map_or_else(
-            || CollectionName::new(&good.spec.watch.group, &good.spec.watch.kind),
+            || CollectionName::new(&good.form.spec.watch.group, &good.form.spec.watch.kind),
             CollectionName::from,
         );
         let reading = Reading {
@@ -302,6 +402,19 @@ impl Planner {
     }
 }
 
+impl Planned {
+    /// Leaves out what records want left out of what others ask for.
+    fn redact_what_is_asked(&mut self) {
+        for (name, redact) in std::mem::take(&mut self.redact) {
+            let is_of_kind =
+                |one: &&mut Asked| one.name.group == name.group && one.name.resource == name.resource;
+            for asked in self.asked.iter_mut().filter(is_of_kind) {
+                asked.redact.extend(redact.iter().cloned());
+            }
+        }
+    }
+}
+
 /// What is asked for of a collection, once for all who ask.
 fn ask(all: &mut Vec<Asked>, name: CollectionName) -> &mut Asked {
     let at = all.iter().position(|one| one.name == name).unwrap_or_else(|| {
@@ -324,16 +437,15 @@ fn seen_by(rule: &CompiledRule) -> SelectionPart {
 }
 
 fn planned_rule(given: &Given<RuleSpec>, good: &GoodRule, sinks: &BTreeMap<String, GoodSink>) -> PlannedRule {
-    let generation = lasting_generation(given.is_from_file, good.generation, &good.spec);
-    let planned = PlannedRule::compiled(good.compiled.clone(), &good.spec, generation);
+    let form = &good.form;
+    let generation = lasting_generation(given.is_from_file, form.generation, &form.spec);
+    let planned = PlannedRule::compiled(good.compiled.clone(), &form.spec, generation);
     let writes = |sink: &String| sinks.get(sink).is_some_and(|good| good.spec.kubernetes.is_some());
     PlannedRule {
         writes_objects: planned.actions.iter().any(writes),
-        evaluator: Arc::new(InForce::new(
-            good.compiled.clone(),
-            given.created,
-            account(given, &good.spec),
-        )),
+        evaluator: Arc::new(InForce::new(good.compiled.clone(), account(given, &form.spec))),
+        uid: given.uid.clone(),
+        since: given.created,
         ..planned
     }
 }

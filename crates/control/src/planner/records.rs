@@ -5,13 +5,13 @@ use skopos_journal::{FieldPath, Limits, SelectionPart};
 use skopos_object::{CollectionName, LabelSelector, Object};
 use skopos_react::rule::SYSTEM_NAMESPACE;
 
-use super::{Planned, Planner, ask};
+use super::{Planned, Planner, ask, memory::Form};
 use crate::{RecordVerdict, kinds::Given};
 
 /// A record without problems.
 #[derive(Clone, Debug)]
 pub(super) struct GoodRecord {
-    generation: i64,
+    pub(super) form: Form<RecordSpec>,
     watched: Vec<Watched>,
     redact: Vec<FieldPath>,
     limits: Limits,
@@ -42,15 +42,28 @@ impl Planner {
             Ok(good) => {
                 self.records.insert(name.to_owned(), good);
             }
-            Err(problems) => verdict.problems = problems,
+            Err(problems) => {
+                verdict.problems = problems;
+                self.recall_record(name, given);
+            }
         }
         // One with a mistake leaves the last good one: to go on without its redactions would write down too much.
         if let Some(good) = self.records.get(name) {
-            verdict.in_force = Some(good.generation);
+            verdict.in_force = Some(good.form.generation);
             self.put_in_force(given, good, definitions, &mut verdict, planned)
                 .await;
         }
         planned.verdicts.records.insert(name.to_owned(), verdict);
+    }
+
+    /// Puts the last good form in force that is remembered from before the start, if none is in force.
+    fn recall_record(&mut self, name: &str, given: &Given<RecordSpec>) {
+        let form = self.memory.records.get(name);
+        let form = form.filter(|_| !self.records.contains_key(name));
+        let good = form.and_then(|form| GoodRecord::read(&form.given(given.key.clone())).ok());
+        if let Some(good) = good {
+            self.records.insert(name.to_owned(), good);
+        }
     }
 
     async fn put_in_force(
@@ -82,6 +95,8 @@ impl Planner {
             };
             if let Some(problem) = problem {
                 verdict.problems.push(problem);
+                // It asks for nothing so, but who else asks for the kind must not write down what it leaves out.
+                planned.redact.push((name, good.redact.clone()));
                 continue;
             }
             let scoped = self.scoped(&found, &name, &watched.part);
@@ -128,7 +143,7 @@ impl GoodRecord {
         }
         match problems.is_empty() {
             true => Ok(Self {
-                generation: given.generation,
+                form: Form::of(given, spec),
                 watched,
                 redact,
                 limits: Limits {
