@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use skopos_client::ServiceAccount;
 use skopos_journal::{Entry, Wanted};
 use skopos_react::{
@@ -17,11 +18,46 @@ pub(crate) struct InForce {
     rule: Arc<CompiledRule>,
     /// As whom it acts, if not as Skopos itself.
     account: Option<ServiceAccount>,
+    confined: Option<Confined>,
+}
+
+/// A rule that writes objects of one namespace only.
+#[derive(Debug)]
+pub(crate) struct Confined {
+    pub(crate) namespace: String,
+    /// Which of its actions write objects.
+    pub(crate) writes: Vec<bool>,
 }
 
 impl InForce {
-    pub(crate) fn new(rule: Arc<CompiledRule>, account: Option<ServiceAccount>) -> Self {
-        Self { rule, account }
+    pub(crate) fn new(
+        rule: Arc<CompiledRule>,
+        account: Option<ServiceAccount>,
+        confined: Option<Confined>,
+    ) -> Self {
+        Self {
+            rule,
+            account,
+            confined,
+        }
+    }
+}
+
+impl Confined {
+    /// Refuses an object of another namespace.
+    fn check(&self, action: usize, event: &Event) -> Result<(), String> {
+        if !self.writes.get(action).copied().unwrap_or_default() {
+            return Ok(());
+        }
+        let object: Value = serde_json::from_slice(&event.data).unwrap_or_default();
+        match object["metadata"]["namespace"].as_str() {
+            Some(named) if named != self.namespace => Err(format!(
+                "the object is of the namespace {named:?}, and a rule in {:?} writes only there: name a \
+                 serviceAccountName that may do more",
+                self.namespace
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -40,6 +76,9 @@ impl Evaluator for InForce {
 
     fn render(&self, action: usize, entry: &Entry, trigger: Trigger) -> Result<Event, String> {
         let event = self.rule.render(action, entry, trigger)?;
+        if let Some(confined) = &self.confined {
+            confined.check(action, &event)?;
+        }
         Ok(Event {
             account: self.account.clone(),
             ..event

@@ -29,7 +29,7 @@ use crate::{
     Forbidden, Kinds, RuleVerdict, Verdicts,
     access::{Reading, Reviews},
     definitions,
-    in_force::InForce,
+    in_force::{Confined, InForce},
     kinds::Given,
 };
 
@@ -199,7 +199,8 @@ impl Planner {
                         Err(()) => planned.is_unsettled = true,
                     }
                 }
-                verdict.problems.extend(self.missing_templates(given, spec));
+                let unwritable = self.unwritable(given, spec, definitions).await;
+                verdict.problems.extend(unwritable);
                 self.compile(name, given, spec, found.as_ref().ok(), &mut verdict);
                 known = Some(found);
             }
@@ -219,7 +220,12 @@ impl Planner {
             .err();
         match self.rules.get(name) {
             Some(good) => {
-                let rule = self.in_force(given, good, &mut verdict, planned);
+                // Its sink may have become one that writes objects after the rule was good.
+                let is_lacking = !self
+                    .unwritable(given, &good.form.spec, definitions)
+                    .await
+                    .is_empty();
+                let rule = self.in_force(given, good, is_lacking, &mut verdict, planned);
                 planned.plan.rules.insert(name.to_owned(), rule);
             }
             None => {
@@ -284,11 +290,10 @@ impl Planner {
         &self,
         given: &Given<RuleSpec>,
         good: &GoodRule,
+        is_lacking: bool,
         verdict: &mut RuleVerdict,
         planned: &Planned,
     ) -> PlannedRule {
-        // Its sink may have become one that writes objects after the rule was good.
-        let is_lacking = !self.missing_templates(given, &good.form.spec).is_empty();
         let is_held = verdict.forbidden.is_some() || is_lacking;
         verdict.in_force = (!is_held).then_some(good.form.generation);
         verdict.compiled = Some(good.compiled.clone());
@@ -443,7 +448,14 @@ fn planned_rule(given: &Given<RuleSpec>, good: &GoodRule, sinks: &BTreeMap<Strin
     let writes = |sink: &String| sinks.get(sink).is_some_and(|good| good.spec.kubernetes.is_some());
     PlannedRule {
         writes_objects: planned.actions.iter().any(writes),
-        evaluator: Arc::new(InForce::new(good.compiled.clone(), account(given, &form.spec))),
+        evaluator: Arc::new(InForce::new(
+            good.compiled.clone(),
+            account(given, &form.spec),
+            fit::confined_to(given, &form.spec).map(|namespace| Confined {
+                namespace: namespace.to_owned(),
+                writes: planned.actions.iter().map(writes).collect(),
+            }),
+        )),
         uid: given.uid.clone(),
         since: given.created,
         ..planned

@@ -1,7 +1,8 @@
 //! Whether what compiles can ever fire: a rule or record that does not fit what it names says so instead of waiting.
 
+use serde_json::Value;
 use skopos_api::RuleSpec;
-use skopos_object::CollectionName;
+use skopos_object::{CollectionName, Object};
 use skopos_react::rule::SYSTEM_NAMESPACE;
 
 use super::{Found, Planner};
@@ -55,13 +56,11 @@ impl Planner {
     }
 
     /// Actions that could write nothing: to a sink that writes objects, without an object.
-    pub(super) fn missing_templates(&self, given: &Given<RuleSpec>, spec: &RuleSpec) -> Vec<String> {
+    fn missing_templates(&self, given: &Given<RuleSpec>, spec: &RuleSpec) -> Vec<String> {
         let namespace = &given.key.namespace;
         let actions = spec.actions.iter().enumerate();
-        let lacking = actions.filter(|(_, action)| {
-            let sink = self.sinks.get(&format!("{namespace}/{}", action.sink));
-            action.template.is_none() && sink.is_some_and(|good| good.spec.kubernetes.is_some())
-        });
+        let lacking = actions
+            .filter(|(_, action)| action.template.is_none() && self.writes_objects(namespace, &action.sink));
         lacking
             .map(|(n, action)| {
                 format!(
@@ -71,4 +70,68 @@ impl Planner {
             })
             .collect()
     }
+
+    /// What keeps actions from writing: they have no object, or one that is not in the rule's own namespace although
+    /// the rule acts as nobody who may write elsewhere.
+    pub(super) async fn unwritable(
+        &self,
+        given: &Given<RuleSpec>,
+        spec: &RuleSpec,
+        definitions: &[Object],
+    ) -> Vec<String> {
+        let mut problems = self.missing_templates(given, spec);
+        let Some(own) = confined_to(given, spec) else {
+            return problems;
+        };
+        for (n, action) in spec.actions.iter().enumerate() {
+            let template = action.template.as_ref();
+            let Some(template) = template.filter(|_| self.writes_objects(own, &action.sink)) else {
+                continue;
+            };
+            if let Some((field, what)) = self.foreign(own, template, definitions).await {
+                problems.push(format!(
+                    "spec.do[{n}].template{field}: {what}, and a rule in the namespace {own:?} writes only there: name a \
+                     serviceAccountName that may do more, or put the rule into the namespace {SYSTEM_NAMESPACE}"
+                ));
+            }
+        }
+        problems
+    }
+
+    /// Why a template makes no object of this namespace, and in which field. A namespace that is an expression is looked
+    /// at when the object is made.
+    async fn foreign(
+        &self,
+        own: &str,
+        template: &Value,
+        definitions: &[Object],
+    ) -> Option<(&'static str, String)> {
+        let named = template["metadata"]["namespace"].as_str().unwrap_or(own);
+        if named != own && !named.contains("${") {
+            return Some((".metadata.namespace", format!("this is the namespace {named:?}")));
+        }
+        let text = |field: &str| template[field].as_str().filter(|text| !text.contains("${"));
+        let (Some(version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+            return Some(("", "apiVersion and kind are not written out".to_owned()));
+        };
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        // What is not served yet is looked at when it is: a plan is made anew then.
+        let found = self.find(group, kind, definitions).await.ok()?;
+        let what = || (".kind", format!("{} are in no namespace", found.names.plural));
+        (!found.namespaced).then(what)
+    }
+
+    /// Whether a sink is one that writes objects.
+    fn writes_objects(&self, namespace: &str, sink: &str) -> bool {
+        let sink = self.sinks.get(&format!("{namespace}/{sink}"));
+        sink.is_some_and(|good| good.spec.kubernetes.is_some())
+    }
+}
+
+/// The only namespace that a rule may write to, if it is confined to one: it comes from a cluster, not from the namespace
+/// of Skopos, and acts as nobody else.
+pub(super) fn confined_to<'a>(given: &'a Given<RuleSpec>, spec: &RuleSpec) -> Option<&'a str> {
+    let own = given.key.namespace.as_str();
+    let is_free = given.is_from_file || own == SYSTEM_NAMESPACE || spec.service_account_name.is_some();
+    (!is_free).then_some(own)
 }

@@ -38,6 +38,21 @@ async fn a_rule_that_can_never_fire_is_invalid_and_says_what_to_do() {
             "spec.do[1].template: the sink \"writer\" writes objects, and no object is given",
         ),
         (
+            "watch: {group: example.com, kind: Widget}\ndo: [{sink: writer, template: \
+             {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: kube-system}}}]",
+            "this is the namespace \"kube-system\", and a rule in the namespace \"default\" writes only there",
+        ),
+        (
+            "watch: {group: example.com, kind: Widget}\ndo: [{sink: writer, template: \
+             {apiVersion: v1, kind: Namespace, metadata: {name: a}}}]",
+            "namespaces are in no namespace, and a rule in the namespace \"default\" writes only there",
+        ),
+        (
+            "watch: {group: example.com, kind: Widget}\ndo: [{sink: writer, template: \
+             {apiVersion: v1, kind: '${object.kind}', metadata: {name: a}}}]",
+            "apiVersion and kind are not written out",
+        ),
+        (
             "watch: {kind: Pod, namespaces: [Bad Name]}\ndo: [{sink: out}]",
             "no namespace is called \"Bad Name\"",
         ),
@@ -192,5 +207,26 @@ async fn an_expression_that_does_not_fit_the_schema_is_invalid_and_says_where() 
     stage
         .status("Rule", "typed", |status| is(status, "Ready", "True"))
         .await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_only_the_object_tells_is_refused_when_it_is_another_one() {
+    let stage = Stage::start().await;
+    stage.put("Sink", "writer", "kubernetes: {}").await;
+    let rule = "watch: {group: example.com, kind: Widget}\ndo: [{sink: writer, template: {apiVersion: v1, kind: ConfigMap, \
+        metadata: {name: copy, namespace: '${object.spec.size == 1 ? \"default\" : \"kube-system\"}'}}}]";
+    stage.put("Rule", "copies", rule).await;
+    stage
+        .status("Rule", "copies", |status| is(status, "CaptureComplete", "True"))
+        .await;
+    stage.widget("own", 1).await;
+    stage.widget("foreign", 2).await;
+    let status = stage
+        .status("Rule", "copies", |status| {
+            status["delivered"] == 1 && status["deadLettered"] == 1
+        })
+        .await;
+    assert!(is(&status, "Ready", "True"), "{status:#}");
     stage.stop().await;
 }
