@@ -4,6 +4,8 @@
 //! With even seeds the API server forgets soon, and at least once nobody watches for longer than it remembers: then there
 //! must be such a hole.
 //!
+//! Rules are in a file, or in the API server that is killed.
+//!
 //! The journal is in a directory, or on a server: then each watcher begins with an empty directory, the server is stopped
 //! at random too, and a new watcher may come while the one before still works.
 //!
@@ -49,6 +51,13 @@ const CATCHING_UP: Duration = Duration::from_secs(5);
 /// Tests share a real API server, and must not see it killed by each other.
 static REAL: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
+/// Where the rule stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    File,
+    Cluster,
+}
+
 /// A process that watches.
 struct Watcher {
     process: Running,
@@ -63,6 +72,7 @@ impl Watcher {
 
 struct World {
     rng: fastrand::Rng,
+    rules: Rules,
     dir: tempfile::TempDir,
     server: Server,
     watcher: Option<Watcher>,
@@ -80,12 +90,13 @@ struct World {
 }
 
 impl World {
-    async fn new(seed: u64, keeper: Keeper) -> Self {
+    async fn new(seed: u64, keeper: Keeper, rules: Rules) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut rng = fastrand::Rng::with_seed(seed);
         let world = Self {
             server: Server::start(dir.path(), seed.is_multiple_of(2), &mut rng),
             rng,
+            rules,
             watcher: None,
             replaced: Vec::new(),
             n_watchers: 0,
@@ -110,61 +121,103 @@ impl World {
     }
 
     async fn api(&self) -> Api {
-        let kind = GroupVersionKind::new("crash.example.com", "v1", "Widget");
+        self.api_of(
+            &GroupVersionKind::new("crash.example.com", "v1", "Widget"),
+            "widgets",
+        )
+        .await
+    }
+
+    /// The rules or sinks of the cluster.
+    async fn ours(&self, kind: &str, plural: &str) -> Api {
+        self.api_of(&GroupVersionKind::new("skopos.dev", "v1alpha1", kind), plural)
+            .await
+    }
+
+    async fn api_of(&self, kind: &GroupVersionKind, plural: &str) -> Api {
         Api::namespaced(
             &self.client().await,
-            &Resource::known(&kind, "widgets", true),
+            &Resource::known(kind, plural, true),
             "default",
         )
     }
 
     /// The definition of widgets, and the rules of the watcher.
     async fn install(&self) {
-        let definition = skopos_testkit::definition("crash.example.com", "v1", "Widget", "widgets");
+        self.define(&skopos_testkit::definition(
+            "crash.example.com",
+            "v1",
+            "Widget",
+            "widgets",
+        ))
+        .await;
+        until_served(&self.api().await).await;
+        let own = |kind: &str, spec: Value| {
+            json!({"apiVersion": "skopos.dev/v1alpha1", "kind": kind,
+                "metadata": {"name": self.run, "namespace": "default"}, "spec": spec})
+        };
+        let backoff = json!({"initial": "50ms", "max": "500ms"});
+        let sink = own(
+            "Sink",
+            json!({"webhook": {"url": self.receiver.url()}, "delivery": {"backoff": backoff}}),
+        );
+        let labels = json!({"matchLabels": {"run": self.run}});
+        let watch = json!({"group": "crash.example.com", "kind": "Widget", "selector": labels});
+        let rule = own(
+            "Rule",
+            json!({"watch": watch, "existing": "emit", "do": [{"sink": self.run}]}),
+        );
+        match self.rules {
+            Rules::File => {
+                let rules = format!("{sink}\n---\n{rule}\n");
+                std::fs::write(self.dir.path().join("rules.yaml"), rules).unwrap();
+            }
+            Rules::Cluster => {
+                for definition in skopos_api::definitions() {
+                    self.define(&definition).await;
+                }
+                for (kind, plural, object) in [("Sink", "sinks", sink), ("Rule", "rules", rule)] {
+                    let api = self.ours(kind, plural).await;
+                    until_served(&api).await;
+                    api.create(&object, &WriteParams::default()).await.unwrap();
+                }
+            }
+        }
+    }
+
+    async fn define(&self, definition: &Value) {
         let kind = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let api = Api::all(
             &self.client().await,
             &Resource::known(&kind, "customresourcedefinitions", false),
         );
-        match api.create(&definition, &WriteParams::default()).await {
+        match api.create(definition, &WriteParams::default()).await {
             Err(error) if !error.is_conflict() => panic!("{error}"),
             _ => {}
         }
-        self.until_served().await;
-        let url = self.receiver.url();
-        let run = &self.run;
-        let rules = format!(
-            "apiVersion: skopos.dev/v1alpha1\nkind: Sink\nmetadata: {{name: out}}\nspec:\n  webhook: {{url: '{url}'}}\n  \
-             delivery: {{backoff: {{initial: 50ms, max: 500ms}}}}\n---\n\
-             apiVersion: skopos.dev/v1alpha1\nkind: Rule\nmetadata: {{name: all}}\nspec:\n  \
-             watch: {{group: crash.example.com, kind: Widget, selector: {{matchLabels: {{run: {run}}}}}}}\n  \
-             existing: emit\n  do: [{{sink: out}}]\n"
-        );
-        std::fs::write(self.dir.path().join("rules.yaml"), rules).unwrap();
     }
 
-    /// A server that was just started, and one that was just told of widgets, may not serve them yet.
-    async fn until_served(&self) {
-        let widgets = self.api().await;
-        let deadline = Instant::now() + PATIENCE;
-        while let Err(error) = widgets.find("nothing").await {
-            assert!(Instant::now() < deadline, "widgets are never served: {error}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
+    /// A real server stays, and with it what stands there.
+    async fn clean_up(&self) {
+        if self.rules == Rules::Cluster {
+            let rules = self.ours("Rule", "rules").await;
+            rules.delete(&self.run, &DeleteParams::default()).await.unwrap();
         }
+    }
+
+    /// A server that was just started may not serve widgets yet.
+    async fn until_served(&self) {
+        until_served(&self.api().await).await;
     }
 
     fn start_watcher(&mut self) {
         let mut command = skopos(self.dir.path());
         command
-            .args([
-                "run",
-                "--no-cluster-rules",
-                "--no-install",
-                "--filename",
-                "rules.yaml",
-            ])
-            .arg("--kubeconfig")
+            .args(["run", "--no-install", "--kubeconfig"])
             .arg(self.server.kubeconfig());
+        if self.rules == Rules::File {
+            command.args(["--no-cluster-rules", "--filename", "rules.yaml"]);
+        }
         let data_dir = match self.keeper.url() {
             None => "data".to_owned(),
             Some(url) => {
@@ -365,13 +418,22 @@ impl World {
     }
 }
 
+/// A server that was just told of a kind may not serve it yet.
+async fn until_served(api: &Api) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = api.find("nothing").await {
+        assert!(Instant::now() < deadline, "it is never served: {error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// One life.
-async fn crash(seed: u64, keeper: Keeper) -> Account {
+async fn crash(seed: u64, keeper: Keeper, rules: Rules) -> Account {
     let _alone = match std::env::var_os("SKOPOS_TARGET") {
         Some(_) => Some(REAL.lock().await),
         None => None,
     };
-    let mut world = World::new(seed, keeper).await;
+    let mut world = World::new(seed, keeper, rules).await;
     let api = world.api().await;
     world.start_watcher();
     // What happened before the watcher was there for the first time is nobody's loss.
@@ -396,16 +458,18 @@ async fn crash(seed: u64, keeper: Keeper) -> Account {
         .watcher
         .as_ref()
         .inspect(|watcher| drop(watcher.process.lines.find("skopos is watching")));
-    world.see_it_add_up(seed).await
+    let account = world.see_it_add_up(seed).await;
+    world.clean_up().await;
+    account
 }
 
 /// Some lives, one after the other.
-async fn run_lives(default: u64, keeper: impl AsyncFn() -> Keeper) {
+async fn run_lives(default: u64, rules: Rules, keeper: impl AsyncFn() -> Keeper) {
     let (mut sum, mut name) = (Account::default(), "");
     for seed in length::seeds(default) {
         let keeper = keeper().await;
         name = keeper.name();
-        let account = crash(seed, keeper).await;
+        let account = crash(seed, keeper, rules).await;
         eprintln!("{name}, seed {seed}: {account}");
         sum += account;
     }
@@ -414,15 +478,20 @@ async fn run_lives(default: u64, keeper: impl AsyncFn() -> Keeper) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_received_adds_up_to_what_happened() {
-    run_lives(3, async || Keeper::directory()).await;
+    run_lives(3, Rules::File, async || Keeper::directory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_received_adds_up_with_rules_in_the_server_that_is_killed() {
+    run_lives(2, Rules::Cluster, async || Keeper::directory()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_received_adds_up_with_a_journal_in_postgres() {
-    run_lives(1, Keeper::postgres).await;
+    run_lives(1, Rules::File, Keeper::postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_received_adds_up_with_a_journal_in_nats() {
-    run_lives(1, Keeper::nats).await;
+    run_lives(1, Rules::File, Keeper::nats).await;
 }
