@@ -148,11 +148,16 @@ impl Caches {
         })
     }
 
-    /// Whether there is a definition of the kind, so that it is served sooner or later, whatever is said of it now.
+    /// Whether there is a definition in force of the kind, so that there may be objects, whatever is said of it now.
     fn is_defined(&self, cache: &Cache) -> bool {
         let name = format!("{}.{}", cache.name.resource, cache.name.group);
         let definitions = self.definitions.as_ref();
-        definitions.is_some_and(|one| one.informer.store().get("", &name).is_some())
+        let definition = definitions.and_then(|one| one.informer.store().get("", &name));
+        let conditions = definition.and_then(|one| one.get(&["status", "conditions"]));
+        let conditions = conditions.as_ref().and_then(|all| all.as_array());
+        let is_established =
+            |one: &serde_json::Value| one["type"] == "Established" && one["status"] == "True";
+        conditions.is_some_and(|all| all.iter().any(is_established))
     }
 
     pub(crate) fn subscriptions(&self) -> Vec<Subscription> {

@@ -59,6 +59,8 @@ struct Looked {
     record: RuleRecord,
     guards: Guards,
     rests_until: Option<Timestamp>,
+    /// How often it had to rest in a row, because it could not read.
+    n_rests: u32,
     next_timer: Option<Timestamp>,
 }
 
@@ -80,6 +82,8 @@ enum Other {
 const BATCH: usize = 256;
 /// How long to wait when the journal cannot be read.
 const PAUSE: Duration = Duration::from_secs(1);
+/// After so many pauses a rule gives up to learn what held before it.
+const MAX_RESTS: u32 = 10;
 /// How often the journal is told what is still needed.
 const HOLDS_EVERY: Duration = Duration::from_secs(5);
 /// How often a replay is looked at to see whether it is done.
@@ -265,6 +269,7 @@ impl Looker {
             rule.record = job.record;
             rule.guards = job.guards;
             rule.next_timer = job.next_timer;
+            rule.n_rests = 0;
             rule.rests_until = match job.stop {
                 Some(Stop::Until(at)) => Some(at),
                 Some(Stop::Suspended) | None => None,

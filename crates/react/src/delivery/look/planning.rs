@@ -79,6 +79,7 @@ impl Looker {
         Ok(Looked {
             guards,
             rests_until,
+            n_rests: 0,
             planned,
             record,
             next_timer,

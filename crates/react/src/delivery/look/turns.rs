@@ -8,13 +8,13 @@ use skopos_journal::{Entry, ReadError, Seq};
 use skopos_object::ObjectKey;
 use tokio::time::Instant;
 
-use super::{BATCH, HOLDS_EVERY, Job, Looked, Looker, PAUSE, common, job::States};
+use super::{BATCH, HOLDS_EVERY, Job, Looked, Looker, MAX_RESTS, PAUSE, common, job::States};
 use crate::rule::Subject;
 
 use crate::delivery::{
     Error,
     entries::object_id,
-    store::{Due, Tables, due, first_timer, oldest_timer, timers_of},
+    store::{Due, Existing, Tables, due, first_timer, oldest_timer, timers_of},
 };
 
 impl Looker {
@@ -114,7 +114,12 @@ impl Looker {
         };
         let after = after.map(ObjectKey::from);
         let wanted = rule.planned.evaluator.wanted();
-        let read = self.shared.log.current(&wanted, after.as_ref(), BATCH).await;
+        let (log, after) = (&self.shared.log, after.as_ref());
+        // What can be read before the first that cannot is not held up by it.
+        let (read, limit) = match log.current(&wanted, after, BATCH).await {
+            Ok(entries) => (Ok(entries), BATCH),
+            Err(_) => (log.current(&wanted, after, 1).await, 1),
+        };
         let entries = match read {
             Ok(entries) => entries,
             Err(cause) => {
@@ -122,7 +127,7 @@ impl Looker {
                 return Ok(true);
             }
         };
-        let is_last = entries.len() < BATCH;
+        let is_last = entries.len() < limit;
         let head = self.shared.log.head().0;
         let mut job = self.job(name);
         let tell = move |tables: &mut Tables<'_>| {
@@ -142,12 +147,20 @@ impl Looker {
             .get_mut(name)
             .expect("rule present: it was about to read");
         rule.rests_until = Some(until);
+        rule.n_rests += 1;
         let what = format!("the objects there are cannot be read: {}", chain(cause));
-        if rule.record.last_error == what {
+        let is_observing = matches!(rule.record.existing, Existing::Observing { .. });
+        // To know of what holds already is worth some waiting, but not the changes to come.
+        let gives_up = is_observing && rule.n_rests >= MAX_RESTS;
+        if rule.record.last_error == what && !gives_up {
             return Ok(());
         }
-        tracing::warn!(rule = name, what, "a rule rests");
+        tracing::warn!(rule = name, what, gives_up, "a rule rests");
         rule.record.last_error = what;
+        if gives_up {
+            rule.record.missed += 1;
+            rule.record.existing = Existing::Done;
+        }
         let (name, record) = (name.to_owned(), rule.record.clone());
         let save = move |tables: &mut Tables<'_>| tables.put_rule(&name, &record);
         self.shared.store.write(save).await

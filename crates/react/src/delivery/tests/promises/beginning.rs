@@ -334,3 +334,22 @@ async fn a_rule_that_cannot_read_the_objects_there_are_holds_up_no_other() {
     log.hide_current(false);
     life.until("it goes on", |_| sink.ids().len() == 3).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_cannot_learn_what_held_before_it_begins_all_the_same() {
+    let log = MemoryLog::new();
+    log.set("a", 1);
+    log.hide_current(true);
+    let sink = Recorder::new(1);
+    let became = plan([("r", rule("r", When::Became, &["s"]))], [("s", sink.planned())]);
+    let life = begin(&log, became);
+    life.until("the rule is there", |status| status.rules.contains_key("r"))
+        .await;
+    log.set("a", 9);
+    let status = life.until_quiet().await;
+    assert_eq!(
+        (status.rules["r"].missed, sink.ids()),
+        (1, vec!["r.u1.2".to_owned()])
+    );
+    assert!(status.rules["r"].last_error.contains("bad checksum"));
+}
