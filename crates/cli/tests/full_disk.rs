@@ -164,6 +164,8 @@ fn deliveries_wait_for_room_and_lose_nothing() {
     let _server = api_server(dir.path());
     let port = free_port();
     let mut process = start(dir.path(), port);
+    // Asked before it has its data directory, the question would open that itself.
+    process.lines.find("skopos is watching");
     until_watching(dir.path());
     const OBJECTS: u32 = 40;
     apply_all(dir.path(), OBJECTS, 1);
