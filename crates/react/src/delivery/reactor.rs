@@ -317,6 +317,7 @@ fn hold_what_is_needed(store: &Store, log: &dyn Log) -> Result<(), Error> {
             .oldest_pending(record.id)
             .into_iter()
             .chain(timer)
+            .chain(store.board.oldest_letter(record.id))
             .min();
         let needed = oldest.map_or(u64::MAX, |seq| seq.saturating_sub(1));
         log.hold(&hold_name(&name), Some(Seq(record.position.min(needed))));

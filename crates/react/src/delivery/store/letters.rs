@@ -141,7 +141,10 @@ impl LetterRecord {
 
     /// The oldest change that must be kept for it. What was there before the rule is found by its name.
     fn needs(&self) -> u64 {
-        if self.key.is_empty() { self.seq } else { u64::MAX }
+        match Cause::from_code(self.cause) {
+            Cause::Existing => u64::MAX,
+            Cause::Change | Cause::Held | Cause::Before => self.seq,
+        }
     }
 }
 
