@@ -2,11 +2,13 @@
 
 mod asked;
 mod body;
+mod lag;
 mod layer;
 mod lines;
 mod rule;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -169,6 +171,8 @@ pub struct Faults {
 struct State {
     rng: fastrand::Rng,
     rules: Vec<Active>,
+    /// By the plural of the resource.
+    lags: BTreeMap<String, Duration>,
     next_id: u64,
     is_on: bool,
     is_away: bool,
@@ -198,6 +202,7 @@ impl Faults {
         let state = State {
             rng: fastrand::Rng::with_seed(seed),
             rules: Vec::new(),
+            lags: BTreeMap::new(),
             next_id: 0,
             is_on: true,
             is_away: false,
@@ -230,6 +235,21 @@ impl Faults {
     /// Forgets all rules.
     pub fn clear(&self) {
         self.state().rules.clear();
+    }
+
+    /// Lets everything that watches of a resource tell arrive so much later than the server sends it: a cache that lags
+    /// behind. Also on watches that are open already; [`Duration::ZERO`] ends it for what is sent from then on.
+    ///
+    /// It is no rule: it stays beside them, whatever fires, until it is set anew. Nothing overtakes what is under way,
+    /// and rules edit what arrives. A paused clock passes over it.
+    pub fn lag(&self, resource: &str, by: Duration) {
+        self.state().lags.insert(resource.to_owned(), by);
+    }
+
+    /// How late what is told of a resource arrives, if it does not arrive at once.
+    pub(crate) fn lag_of(&self, resource: &str) -> Option<Duration> {
+        let lag = self.state().lags.get(resource).copied();
+        lag.filter(|lag| !lag.is_zero())
     }
 
     /// Lets all requests through until [`resume`](Self::resume). Requests are not counted for rules meanwhile.

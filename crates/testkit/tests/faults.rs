@@ -12,7 +12,10 @@ use serde_json::json;
 use skopos_client::{Api, Error, ListParams, WatchParams, WatchStream};
 use skopos_object::{Status, WatchEvent};
 use skopos_testkit::{Added, Data, Fault, Faults, Proxy, Rule, TestServer, definition, value};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 /// A server with widgets `a` and `b`, a fault, and widgets as a client sees them through it.
 async fn broken(rule: Rule) -> (TestServer, Api, Added) {
@@ -170,6 +173,48 @@ async fn slow_list_takes_its_time_on_a_paused_clock() {
     let begun = Instant::now();
     assert_eq!(list(&widgets).await.unwrap(), ["a", "b"]);
     assert_eq!(begun.elapsed().as_secs(), 600);
+}
+
+/// When changes of a size arrive at a watch, in seconds from now, until so many have.
+fn arrivals(mut watch: WatchStream, n: usize) -> JoinHandle<Vec<u64>> {
+    let begun = Instant::now();
+    tokio::spawn(async move {
+        let mut arrived = Vec::new();
+        while arrived.len() < n {
+            if let Some(WatchEvent::Modified(_)) = watch.next().await.unwrap() {
+                arrived.push(begun.elapsed().as_secs());
+            }
+        }
+        arrived
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_lag_in_order_also_on_a_watch_that_is_open() {
+    let (server, widgets, _) = broken(Rule::watch().nth(99).then(Fault::gone())).await;
+    let arrivals = arrivals(watch(&widgets).await, 4);
+    let lags = [0, 7, 7, 0].map(Duration::from_secs);
+    for (lag, size) in lags.into_iter().zip(2..) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.faults().lag("widgets", lag);
+        put(&server, "a", size).await;
+    }
+    // The last does not overtake those before it.
+    assert_eq!(arrivals.await.unwrap(), [1, 9, 10, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lags_can_break_as_well_and_a_lag_outlives_the_rules() {
+    let (server, widgets, rule) = broken(Rule::watch().first(1).then(Fault::gone_in_stream(2))).await;
+    server.faults().lag("widgets", Duration::from_secs(7));
+    let begun = Instant::now();
+    let mut gone = watch(&widgets).await;
+    while gone.next().await.is_ok_and(|event| event.is_some()) {}
+    assert_eq!((rule.injected(), begun.elapsed().as_secs()), (1, 7));
+    server.faults().clear();
+    let arrivals = arrivals(watch(&widgets).await, 1);
+    put(&server, "a", 2).await;
+    assert_eq!(arrivals.await.unwrap(), [7]);
 }
 
 #[tokio::test(start_paused = true)]

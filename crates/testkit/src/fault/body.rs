@@ -15,14 +15,13 @@ use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
 use super::{
-    Asked, Fault, Verb,
+    Asked, Fault, Faults, Verb,
+    lag::Lagging,
     lines::{Change, Lines, malformed_list},
 };
 
 /// The body of a response behind a [`FaultLayer`](super::FaultLayer).
 pub struct FaultBody(UnsyncBoxBody<Bytes, io::Error>);
-
-type Inner = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The most of a list that is read at once to spoil one of its items.
 const MAX_LIST_BYTES: usize = 256 << 20;
@@ -34,15 +33,21 @@ impl FaultBody {
         Self(once.map_err(|never| match never {}).boxed_unsync())
     }
 
-    /// The body of an answer to `asked`, with what a fault makes of it. Breaks when `open` is cancelled.
-    pub(super) fn wrap<B>(body: B, asked: &Asked, fault: Option<&Fault>, open: CancellationToken) -> Self
+    /// The body of an answer to `asked`, as late as `faults` say and with what a fault makes of it. Breaks when `open` is
+    /// cancelled.
+    pub(super) fn wrap<B>(
+        body: B,
+        asked: &Asked,
+        faults: &Faults,
+        fault: Option<&Fault>,
+        open: CancellationToken,
+    ) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let inner = body.map_err(Into::into).boxed_unsync();
         let flow = Flow {
-            inner,
+            inner: Lagging::new(body.map_err(Into::into).boxed_unsync(), asked, faults),
             edit: Edit::of(asked, fault),
             open,
         };
@@ -60,7 +65,7 @@ impl FaultBody {
 
 /// A body on its way through an edit.
 struct Flow {
-    inner: Inner,
+    inner: Lagging,
     edit: Edit,
     open: CancellationToken,
 }
@@ -168,17 +173,10 @@ impl Flow {
 
     /// The next data of the inner body, unless everything open is cut.
     async fn frame(&mut self) -> Option<io::Result<Bytes>> {
-        loop {
-            let frame = tokio::select! {
-                biased;
-                () = self.open.cancelled() => return Some(Err(reset())),
-                frame = self.inner.frame() => frame?,
-            };
-            match frame.map(Frame::into_data) {
-                Ok(Ok(data)) => return Some(Ok(data)),
-                Ok(Err(_)) => {}
-                Err(error) => return Some(Err(io::Error::other(error))),
-            }
+        tokio::select! {
+            biased;
+            () = self.open.cancelled() => Some(Err(reset())),
+            data = self.inner.data() => data,
         }
     }
 

@@ -117,7 +117,7 @@ where
         let gzip = HeaderValue::from_static("gzip");
         parts.headers.insert(header::CONTENT_ENCODING, gzip);
     }
-    let body = FaultBody::wrap(body, &asked, fault.as_ref(), open);
+    let body = FaultBody::wrap(body, &asked, &faults, fault.as_ref(), open);
     Ok(Response::from_parts(parts, body))
 }
 
