@@ -10,13 +10,14 @@ mod writer;
 use std::{
     convert::Infallible,
     fmt,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use futures_util::future::join_all;
 use skopos_object::{ListWatch, Object, ObjectKey, ResourceVersion};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info_span};
 
@@ -108,7 +109,10 @@ pub(crate) struct Shared {
     store: Store,
     /// First in the order of locks: writer, then store, then a subscriber.
     writer: Mutex<Writer>,
-    progress: watch::Sender<Progress>,
+    /// Nothing is locked while this is, but the store for reading.
+    progress: Mutex<Progress>,
+    /// Wakes those who wait for progress, in the order in which they came: so a simulation can be replayed.
+    moved: Notify,
 }
 
 /// How far the copy is.
@@ -135,7 +139,8 @@ impl Informer {
             store: Store::new(config.compression),
             config,
             writer: Mutex::default(),
-            progress: watch::Sender::new(Progress::default()),
+            progress: Mutex::default(),
+            moved: Notify::new(),
         };
         let shared = Arc::new(shared);
         Self { shared, _lease: None }
@@ -235,7 +240,7 @@ impl Informer {
 
     /// Whether the first list is complete.
     pub fn has_synced(&self) -> bool {
-        self.shared.progress.borrow().synced
+        self.shared.progress().synced
     }
 
     /// Waits until the first list is complete.
@@ -246,7 +251,7 @@ impl Informer {
     /// Up to where the copy shows everything; empty before the first list is complete. Of several parts, the
     /// one that is furthest behind.
     pub fn version(&self) -> ResourceVersion {
-        let progress = self.shared.progress.borrow();
+        let progress = self.shared.progress();
         progress.versions.iter().min().cloned().unwrap_or_default()
     }
 
@@ -271,13 +276,19 @@ impl Informer {
     }
 
     async fn until(&self, mut reached: impl FnMut(&Progress) -> bool) -> Result<(), Stopped> {
-        let mut progress = self.shared.progress.subscribe();
-        let found = progress
-            .wait_for(|progress| reached(progress) || progress.closed)
-            .await;
-        match found {
-            Ok(progress) if reached(&progress) => Ok(()),
-            _ => Err(Stopped),
+        loop {
+            let mut moved = pin!(self.shared.moved.notified());
+            moved.as_mut().enable();
+            {
+                let progress = self.shared.progress();
+                if reached(&progress) {
+                    return Ok(());
+                }
+                if progress.closed {
+                    return Err(Stopped);
+                }
+            }
+            moved.await;
         }
     }
 
@@ -295,7 +306,7 @@ impl Shared {
         for subscriber in &writer.subscribers {
             subscriber.set_closed(false);
         }
-        self.progress.send_modify(|progress| {
+        self.advance(|progress| {
             progress.versions.resize(n_parts, ResourceVersion::default());
             progress.closed = false;
         });
@@ -311,7 +322,7 @@ impl Shared {
         for subscriber in &writer.subscribers {
             subscriber.set_closed(true);
         }
-        self.progress.send_modify(|progress| progress.closed = true);
+        self.advance(|progress| progress.closed = true);
     }
 
     /// Says why there is nothing to follow, or that there is.
@@ -327,8 +338,17 @@ impl Shared {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn advance(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.progress());
+        self.moved.notify_waiters();
+    }
+
     fn publish(&self, part: u16, position: &ResourceVersion, synced: bool) {
-        self.progress.send_modify(|progress| {
+        self.advance(|progress| {
             let version = &mut progress.versions[usize::from(part)];
             if version != position {
                 version.clone_from(position);
@@ -339,7 +359,7 @@ impl Shared {
     }
 
     fn publish_round(&self) {
-        self.progress.send_modify(|progress| progress.round += 1);
+        self.advance(|progress| progress.round += 1);
     }
 }
 
