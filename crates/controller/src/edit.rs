@@ -12,8 +12,9 @@ const ATTEMPTS: usize = 4;
 /// What became of an edit.
 #[derive(Debug)]
 pub(crate) enum Edited {
-    /// Nothing had to be changed.
-    Unchanged,
+    /// Nothing had to be changed of the object as it is; newer than the one that the edit began with, if others were
+    /// faster.
+    Unchanged(Box<Object>),
     /// The object as it is now.
     Changed(Box<Object>),
     /// The object is gone.
@@ -37,7 +38,7 @@ pub(crate) async fn edit(
     let mut live = object.to_value();
     for attempt in 1.. {
         let Some(mut patch) = change(&live)? else {
-            return Ok(Edited::Unchanged);
+            return Ok(Edited::Unchanged(object_of(object, &live)?));
         };
         patch["metadata"]["uid"] = json!(object.uid());
         patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
@@ -50,7 +51,7 @@ pub(crate) async fn edit(
             None => api.patch(object.name(), patch, &params).await,
         };
         let error = match answer {
-            Ok(answer) => return changed(object, &answer.value),
+            Ok(answer) => return Ok(Edited::Changed(object_of(object, &answer.value)?)),
             Err(error) => error,
         };
         if error.is_not_found() && api.find(object.name()).await?.is_none() {
@@ -68,12 +69,12 @@ pub(crate) async fn edit(
     unreachable!("the loop ends by its attempts")
 }
 
-fn changed(object: &Object, answer: &Value) -> Result<Edited, Error> {
+fn object_of(object: &Object, answer: &Value) -> Result<Box<Object>, Error> {
     let now = Object::from_value(answer).map_err(|error| {
         Error::Invalid(format!(
             "the answer to changing {} is no object: {error}",
             object.key()
         ))
     })?;
-    Ok(Edited::Changed(Box::new(now)))
+    Ok(Box::new(now))
 }

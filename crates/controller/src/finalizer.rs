@@ -32,7 +32,7 @@ impl Life {
     }
 }
 
-/// Adds the finalizer. Nothing if the object was deleted, or began to be, in the meantime.
+/// Adds the finalizer, if it is not there already. Nothing if the object was deleted, or began to be, in the meantime.
 pub(crate) async fn add(context: &Context, finalizer: &str) -> Result<Option<Object>, Error> {
     let edited = change(context, |live| {
         let mut names = names(live);
@@ -45,8 +45,9 @@ pub(crate) async fn add(context: &Context, finalizer: &str) -> Result<Option<Obj
     });
     match edited.await? {
         Edited::Changed(object) => Ok(Some(*object)),
-        // The cache is behind: the next change brings it here again.
-        Edited::Unchanged | Edited::Gone => Ok(None),
+        // The cache is behind, and when it shows the finalizer that is no change that counts: this is the time to go on.
+        Edited::Unchanged(object) if Life::of(&object, finalizer) == Life::Alive => Ok(Some(*object)),
+        Edited::Unchanged(_) | Edited::Gone => Ok(None),
     }
 }
 

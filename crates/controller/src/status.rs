@@ -59,7 +59,7 @@ impl Context {
         let (generation, now) = (object.generation(), Timestamp::now());
         let patch = |live: &Value| changed_status(live, generation, now, &mut change);
         match edit(&api, object, Some("status"), self.field_manager(), patch).await {
-            Ok(Edited::Unchanged) => self.count_suppressed(),
+            Ok(Edited::Unchanged(_)) => self.count_suppressed(),
             Ok(Edited::Changed(_) | Edited::Gone) => {}
             Err(Error::Client(error)) if error.is_not_found() => {
                 return Err(Error::Invalid(format!(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
 use skopos_controller::{Action, Context, Controller, Failure};
@@ -86,6 +87,23 @@ async fn finalizers_of_others_stay_and_conflicts_are_overcome() {
     .await;
     stage.patch("a", json!({"metadata": {"finalizers": null}})).await;
     until_gone(&stage, "a").await;
+    running.stop().await;
+}
+
+/// The finalizer is added, and nobody hears that it is: the answer is lost, and the cache does not show it yet. That it
+/// is there is no change that counts, so whoever left it at that would never come back.
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_finalizer_was_added_without_an_answer_is_reconciled() {
+    let stage = Stage::new().await;
+    let (notes, may_go) = (Notes::default(), Arc::new(AtomicBool::new(true)));
+    let faults = stage.server.faults();
+    faults.lag("apps", Duration::from_secs(5));
+    let lost = Rule::write().resource("apps").first(1).then(Fault::LostAnswer);
+    let lost = faults.add(lost);
+    let running = stage.run(controller(&notes, &may_go));
+    stage.create("a").await;
+    notes.until(&["a safe"]).await;
+    assert_eq!(lost.injected(), 1);
     running.stop().await;
 }
 
