@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
 use skopos_client::{Api, Client, DeleteParams, Resource};
 use skopos_informer::{Index, Store, Wanted};
 use skopos_object::{GroupVersionKind, Object, ObjectKey};
 
-use crate::records::Records;
+use crate::records::{Records, Watchman};
 use crate::run::Shared;
 use crate::{Error, EventKind};
 
@@ -23,16 +24,19 @@ pub struct Context {
     key: ObjectKey,
     attempt: u32,
     client: Client,
+    watchman: Arc<Watchman>,
 }
 
 impl Context {
-    pub(crate) fn new(shared: Arc<Shared>, object: Object, attempt: u32, client: Client) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, object: Object, attempt: u32, watchman: &Arc<Watchman>) -> Self {
+        let client = shared.client().clone().guarded(watchman.clone());
         Self {
             key: object.key(),
             shared,
             object,
             attempt,
             client,
+            watchman: Arc::clone(watchman),
         }
     }
 
@@ -125,6 +129,11 @@ impl Context {
     pub(crate) fn cached(&self, resource: &Resource, key: &ObjectKey) -> Option<Object> {
         let caches = self.shared.caches_of(&resource.group_resource());
         caches.iter().find_map(|informer| informer.store().get_key(key))
+    }
+
+    /// The object as the cache shows it, or as this reconcile has left it since.
+    pub(crate) fn newest(&self) -> Value {
+        self.watchman.newest().unwrap_or_else(|| self.object.to_value())
     }
 
     pub(crate) fn records(&self) -> &Records {

@@ -23,10 +23,11 @@ pub(crate) enum Edited {
 
 /// Sends the merge patch that `change` makes of an object, for exactly the version that it was made of.
 ///
-/// Begins with `object`, which may be old. If it was changed by others in between, reads it anew and asks again.
+/// Begins with `live`, which may be old. If the object was changed by others in between, reads it anew and asks again.
 pub(crate) async fn edit(
     api: &Api,
     object: &Object,
+    mut live: Value,
     subresource: Option<&str>,
     manager: &str,
     mut change: impl FnMut(&Value) -> Result<Option<Value>, Error>,
@@ -35,7 +36,6 @@ pub(crate) async fn edit(
         field_manager: manager.to_owned(),
         ..WriteParams::default()
     };
-    let mut live = object.to_value();
     for attempt in 1.. {
         let Some(mut patch) = change(&live)? else {
             return Ok(Edited::Unchanged(object_of(object, &live)?));

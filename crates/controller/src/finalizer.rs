@@ -73,7 +73,8 @@ async fn change(
     let resource = context.resource(&object.group_version_kind()).await?;
     let api = Api::namespaced(context.client(), &resource, object.namespace());
     let patch = |live: &Value| Ok(names(live).map(|names| json!({"metadata": {"finalizers": names}})));
-    edit(&api, object, None, context.field_manager(), patch).await
+    let live = context.newest();
+    edit(&api, object, live, None, context.field_manager(), patch).await
 }
 
 fn names(live: &Value) -> Vec<Value> {

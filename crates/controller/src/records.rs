@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use http::Method;
 use serde_json::Value;
 use skopos_client::{Answer, Call, WriteGuard};
-use skopos_object::{GroupResource, ObjectKey, ResourceVersion};
+use skopos_object::{GroupResource, Object, ObjectKey, ResourceVersion};
 use tokio::time::Instant;
 
 use crate::Fence;
@@ -18,7 +18,11 @@ use crate::Fence;
 #[derive(Debug)]
 pub(crate) struct Watchman {
     fence: Fence,
+    /// What is reconciled, if it is there.
+    object: Option<Object>,
     written: Mutex<Written>,
+    /// The newest that a write to the object itself was answered with.
+    newest: Mutex<Option<Value>>,
 }
 
 /// What was written, by collection.
@@ -31,11 +35,40 @@ pub(crate) struct Written {
 }
 
 impl Watchman {
-    pub(crate) fn new(fence: Fence) -> Arc<Self> {
+    /// Over the writes of a reconcile of this object, or of one that is gone.
+    pub(crate) fn new(fence: Fence, object: Option<&Object>) -> Arc<Self> {
         Arc::new(Self {
             fence,
+            object: object.cloned(),
             written: Mutex::default(),
+            newest: Mutex::default(),
         })
+    }
+
+    /// The object as this reconcile left it, if it wrote to it.
+    pub(crate) fn newest(&self) -> Option<Value> {
+        self.lock_newest().clone()
+    }
+
+    fn keep_newest(&self, answer: &Value) {
+        let Some(object) = &self.object else {
+            return;
+        };
+        let kind = object.group_version_kind();
+        let is_of_kind = answer["kind"] == kind.kind && answer["apiVersion"] == kind.api_version();
+        // An answer of another kind, such as a scale, is not the object.
+        if !is_of_kind || answer["metadata"]["uid"] != object.uid() {
+            return;
+        }
+        let mut newest = self.lock_newest();
+        let is_newer = |kept: &Value| version_of(kept) < version_of(answer);
+        if newest.as_ref().is_none_or(is_newer) {
+            *newest = Some(answer.clone());
+        }
+    }
+
+    fn lock_newest(&self) -> MutexGuard<'_, Option<Value>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was written until now; forgets it.
@@ -56,6 +89,7 @@ impl WriteGuard for Watchman {
     fn written(&self, call: &Call, answer: &Answer) {
         if let Some(place) = Place::of(call.path()) {
             self.lock().note(place, call.method(), &answer.value);
+            self.keep_newest(&answer.value);
         }
     }
 }
@@ -89,6 +123,10 @@ impl Written {
         }
         self.gone.extend(newer.gone);
     }
+}
+
+fn version_of(object: &Value) -> ResourceVersion {
+    ResourceVersion::new(object["metadata"]["resourceVersion"].as_str().unwrap_or_default())
 }
 
 /// What a path leads to.

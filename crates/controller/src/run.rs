@@ -153,6 +153,10 @@ impl Shared {
         &self.environment.discovery
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.environment.client
+    }
+
     pub(crate) fn field_manager(&self) -> &str {
         let named = self.controller.config.field_manager.as_deref();
         named.unwrap_or(&self.controller.name)

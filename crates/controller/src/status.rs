@@ -58,7 +58,16 @@ impl Context {
         let api = Api::namespaced(self.client(), &resource, object.namespace());
         let (generation, now) = (object.generation(), Timestamp::now());
         let patch = |live: &Value| changed_status(live, generation, now, &mut change);
-        match edit(&api, object, Some("status"), self.field_manager(), patch).await {
+        match edit(
+            &api,
+            object,
+            self.newest(),
+            Some("status"),
+            self.field_manager(),
+            patch,
+        )
+        .await
+        {
             Ok(Edited::Unchanged(_)) => self.count_suppressed(),
             Ok(Edited::Changed(_) | Edited::Gone) => {}
             Err(Error::Client(error)) if error.is_not_found() => {

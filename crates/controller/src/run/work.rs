@@ -100,10 +100,9 @@ impl Shared {
     }
 
     async fn process_object(self: &Arc<Self>, work: &Work<ObjectKey>, object: Object) -> Ended {
-        let watchman = Watchman::new(self.environment.fence.clone());
-        let client = self.environment.client.clone().guarded(watchman.clone());
+        let watchman = Watchman::new(self.environment.fence.clone(), Some(&object));
         let uid = object.uid().to_owned();
-        let context = Context::new(Arc::clone(self), object, work.attempt(), client);
+        let context = Context::new(Arc::clone(self), object, work.attempt(), &watchman);
         let shared = Arc::clone(self);
         let ended = self.timed(async move { shared.reconcile(context).await }).await;
         // However it ended: what was written was written.
@@ -117,7 +116,7 @@ impl Shared {
             self.heard.take(key);
             return work.done();
         };
-        let watchman = Watchman::new(self.environment.fence.clone());
+        let watchman = Watchman::new(self.environment.fence.clone(), None);
         let client = self.environment.client.clone().guarded(watchman);
         let span = info_span!(
             "reconcile",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use skopos_client::{Api, DeleteParams, WriteParams};
+use skopos_client::{Api, DeleteParams, Patch, WriteParams};
 use skopos_controller::{Action, Builder, Context, Controller, ControllerConfig, Error, Failure};
 use skopos_object::{GroupVersionKind, Object};
 use skopos_testkit::{Fault, Rule, eventually};
@@ -143,6 +143,67 @@ async fn a_status_is_written_although_others_change_the_object_meanwhile() {
     assert_eq!(app["status"]["conditions"][0]["observedGeneration"], 1);
     assert_eq!(app["status"]["conditions"][0]["status"], "True");
     assert_eq!(running.metric("controller_runtime_reconcile_errors_total"), 0.0);
+    running.stop().await;
+}
+
+/// Each reconcile says that it begins, and that all is well again: which is what the cache has shown all along.
+#[tokio::test(start_paused = true)]
+async fn a_status_written_twice_in_a_reconcile_is_the_second_in_the_end() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |_: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            for phase in ["Updating", "Ready"] {
+                context.status(|status| _ = status.set("phase", phase)).await?;
+            }
+            seen.add("reconciled");
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    for n in 1..3 {
+        notes.until_count("reconciled", n).await;
+        let app = stage.apps().get("a").await.unwrap();
+        assert_eq!(app["status"]["phase"], "Ready", "after {n}");
+        stage
+            .patch("a", json!({"metadata": {"annotations": {"n": n.to_string()}}}))
+            .await;
+    }
+    running.stop().await;
+}
+
+/// The same, by way of the client.
+#[tokio::test(start_paused = true)]
+async fn a_status_takes_account_of_what_the_reconcile_wrote_by_itself() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            let apps = context.resource(&app.group_version_kind()).await?;
+            let apps = Api::namespaced(context.client(), &apps, app.namespace());
+            let updating = json!({"status": {"phase": "Updating"}});
+            apps.patch_subresource("a", "status", Patch::Merge(&updating), &WriteParams::default())
+                .await?;
+            context.status(|status| _ = status.set("phase", "Ready")).await?;
+            seen.add("reconciled");
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    for n in 1..3 {
+        notes.until_count("reconciled", n).await;
+        let app = stage.apps().get("a").await.unwrap();
+        assert_eq!(app["status"]["phase"], "Ready", "after {n}");
+        stage
+            .patch("a", json!({"metadata": {"annotations": {"n": n.to_string()}}}))
+            .await;
+    }
     running.stop().await;
 }
 
