@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 const OBJECTS: usize = 10_000;
 const POISONOUS: usize = OBJECTS / 100;
 const ATTEMPTS: usize = 20;
-const SEEDS: u64 = 2;
+const SEEDS: u64 = 1;
 
 /// What the reconciles saw.
 #[derive(Default)]

@@ -1,26 +1,66 @@
 //! The controller that lives in the simulation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 use skopos_client::{Api, WriteParams};
-use skopos_controller::{Action, Context, Controller, Failure, controller_reference};
+use skopos_controller::{Action, Context, Controller, ControllerConfig, Failure, controller_reference};
 use skopos_object::{GroupVersionKind, Object};
 
-/// Something outside the cluster that each app rents by its UID, and has to give back.
-pub(crate) type Outside = Arc<Mutex<BTreeMap<String, i64>>>;
+/// Something outside the cluster that each app rents by its UID, and has to give back. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Outside(Arc<Mutex<Rents>>);
+
+#[derive(Default)]
+struct Rents {
+    rented: BTreeMap<String, i64>,
+    given_back: BTreeSet<String>,
+    wrongs: Vec<String>,
+}
+
+impl Outside {
+    fn rent(&self, uid: &str, n: i64) {
+        let mut rents = self.0.lock().unwrap();
+        if rents.given_back.contains(uid) {
+            rents.wrongs.push(format!("{uid} rents what it has given back"));
+        }
+        rents.rented.insert(uid.to_owned(), n);
+    }
+
+    fn give_back(&self, uid: &str) {
+        let mut rents = self.0.lock().unwrap();
+        rents.rented.remove(uid);
+        rents.given_back.insert(uid.to_owned());
+    }
+
+    /// What is rented, by UID.
+    pub(crate) fn rented(&self) -> BTreeMap<String, i64> {
+        self.0.lock().unwrap().rented.clone()
+    }
+
+    /// What was seen that must not happen.
+    pub(crate) fn wrongs(&self) -> Vec<String> {
+        self.0.lock().unwrap().wrongs.clone()
+    }
+}
 
 /// Makes two maps of each app, one by a name of its own and one by a name that the server chooses, rents something
-/// outside, and writes a status. Panics and fails at random.
-pub(crate) fn controller(outside: &Outside, random: Rng) -> Controller {
+/// outside, and writes a status. Panics and fails at random. Waits so long for the caches to show what it wrote.
+pub(crate) fn controller(outside: &Outside, random: Rng, cache_patience: Duration) -> Controller {
     let (rents, returns) = (outside.clone(), outside.clone());
     let random = Arc::new(Mutex::new(random));
+    let config = ControllerConfig {
+        cache_patience,
+        ..ControllerConfig::default()
+    };
     Controller::for_("apps.x.io")
+        .with(config)
         .owns("configmaps")
         .finalizer("x.io/rent", move |app: Object, _: Context| {
-            returns.lock().unwrap().remove(app.uid());
+            returns.give_back(app.uid());
             async { Ok(Action::Done) }
         })
         .reconcile(move |app: Object, context: Context| {
@@ -31,7 +71,7 @@ pub(crate) fn controller(outside: &Outside, random: Rng) -> Controller {
 
 async fn reconcile(app: &Object, context: &Context, outside: &Outside, luck: u8) -> Result<Action, Failure> {
     let n = app.get(&["spec", "n"]).and_then(|n| n.as_i64()).unwrap();
-    outside.lock().unwrap().insert(app.uid().to_owned(), n);
+    outside.rent(app.uid(), n);
     let data = json!({"n": n.to_string()});
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
     context.apply_owned(&map(app.name())).await?;

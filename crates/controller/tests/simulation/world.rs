@@ -24,6 +24,7 @@ pub(crate) struct World {
     outside: Outside,
     witness: Witness,
     clocks: Clocks,
+    patience: Duration,
 }
 
 /// How wrong the clocks of the replicas are.
@@ -44,10 +45,13 @@ struct Replica {
     running: JoinHandle<std::io::Result<()>>,
 }
 
+/// What is watched: what the controller is for, and what it makes.
+const WATCHED: [&str; 2] = ["apps", "configmaps"];
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 impl World {
-    pub(crate) async fn new(seed: u64, clocks: Clocks) -> Self {
+    /// A world whose controllers wait so long for the caches to show what they wrote.
+    pub(crate) async fn new(seed: u64, clocks: Clocks, patience: Duration) -> Self {
         // Whoever draws without a seed of its own draws from this one: everything is on this thread.
         fastrand::seed(seed);
         let server = TestServer::start_seeded(seed).await;
@@ -60,6 +64,7 @@ impl World {
             outside: Outside::default(),
             witness: Witness::default(),
             clocks,
+            patience,
         };
         for n in 0..2 {
             world.start_replica(n);
@@ -70,6 +75,7 @@ impl World {
     fn start_replica(&mut self, n: usize) {
         let name = format!("replica-{n}-{}", self.random.u32(..));
         let faults = Faults::seeded(self.random.u64(..));
+        self.draw_lags(&faults);
         let witnessed = self.witness.of(self.server.direct().kube(), &name);
         let behind = kube::Client::new(FaultLayer::new(&faults).layer(witnessed), "default");
         let client = self.trace.of(&Client::new(behind, "in process"), &name);
@@ -89,7 +95,7 @@ impl World {
             ..ManagerConfig::new("x.io/apps")
         };
         let mut manager = Manager::new(&client, config).unwrap();
-        manager.add(controller(&self.outside, self.random.fork()));
+        manager.add(controller(&self.outside, self.random.fork(), self.patience));
         let fence = manager.fence().clone();
         self.witness.knows(&name, &fence);
         let shutdown = CancellationToken::new();
@@ -105,6 +111,17 @@ impl World {
             self.replicas[n] = replica;
         } else {
             self.replicas.push(replica);
+        }
+    }
+
+    /// From now on a replica hears of each resource late, by a time of its own, or at once.
+    fn draw_lags(&mut self, faults: &Faults) {
+        for resource in WATCHED {
+            let lag = match self.random.bool() {
+                true => Duration::from_millis(self.random.u64(0..4000)),
+                false => Duration::ZERO,
+            };
+            faults.lag(resource, lag);
         }
     }
 
@@ -137,11 +154,42 @@ impl World {
             self.change_app().await;
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        self.witness.wrongs()
+        self.wrongs()
     }
 
+    /// Changes apps one after the other while the replicas hear of maps so late.
+    ///
+    /// Returns what was seen that must not happen.
+    pub(crate) async fn live_with_late_maps(&mut self, lag: Duration) -> Vec<String> {
+        for replica in &self.replicas {
+            replica.faults.lag("apps", Duration::ZERO);
+            replica.faults.lag("configmaps", lag);
+        }
+        for _ in 0..60 {
+            self.change_app().await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        self.wrongs()
+    }
+
+    /// What was seen that must not happen.
+    fn wrongs(&self) -> Vec<String> {
+        let mut wrongs = self.witness.wrongs();
+        wrongs.extend(self.outside.wrongs());
+        wrongs
+    }
+
+    /// Somebody changes an app, now and then twice, so that the second change comes in the middle of the work on the first.
     async fn change_app(&mut self) {
         let name = *self.random.choice(&NAMES).unwrap();
+        self.change(name).await;
+        if self.random.u8(0..3) == 0 {
+            tokio::time::sleep(Duration::from_millis(self.random.u64(0..500))).await;
+            self.change(name).await;
+        }
+    }
+
+    async fn change(&mut self, name: &str) {
         let n = self.random.i64(1..100);
         let apps = self.apps();
         // Whether it is there matters as little as whether it works: anything may happen.
@@ -205,11 +253,11 @@ impl World {
         self.replicas[n].faults.come_back();
     }
 
-    /// Some requests of a replica go wrong for a while.
+    /// Some requests of a replica go wrong for a while, or it hears of changes late.
     fn disturb(&mut self) {
         let n = self.random.usize(0..2);
-        let faults = &self.replicas[n].faults;
-        let rule = match self.random.u8(0..7) {
+        let faults = self.replicas[n].faults.clone();
+        let rule = match self.random.u8(0..8) {
             0 => Rule::write().with_chance(0.3).then(Fault::conflict()),
             1 => Rule::write().with_chance(0.3).then(Fault::internal()),
             2 => Rule::of(&[Verb::Patch, Verb::Update])
@@ -222,6 +270,7 @@ impl World {
                 .with_chance(0.5)
                 .then(Fault::Cut { after_bytes: 2000 }),
             5 => Rule::watch().with_chance(0.5).then(Fault::gone()),
+            6 => return self.draw_lags(&faults),
             _ => {
                 faults.cut_open_streams();
                 return faults.clear();
@@ -235,6 +284,9 @@ impl World {
         for replica in &self.replicas {
             replica.faults.clear();
             replica.faults.come_back();
+            for resource in WATCHED {
+                replica.faults.lag(resource, Duration::ZERO);
+            }
         }
         // Backoff of up to a quarter of an hour may have to pass; on a paused clock it does.
         for _ in 0..40 {
@@ -244,14 +296,14 @@ impl World {
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
         eventually(async || self.difference().await.map_or(Ok(()), Err)).await;
-        assert_eq!(self.witness.wrongs(), [""; 0]);
+        assert_eq!(self.wrongs(), [""; 0]);
     }
 
     /// What is not as it ought to be.
     async fn difference(&self) -> Option<String> {
         let apps = list(&self.apps()).await;
         let maps = list(&self.maps()).await;
-        let outside = self.outside.lock().unwrap().clone();
+        let outside = self.outside.rented();
         for app in &apps {
             let (uid, n) = (
                 app["metadata"]["uid"].as_str().unwrap(),
@@ -303,7 +355,7 @@ impl World {
                 .unwrap_or_else(|_| panic!("{} failed", replica.name))
                 .unwrap();
         }
-        assert_eq!(self.witness.wrongs(), [""; 0]);
+        assert_eq!(self.wrongs(), [""; 0]);
         for object in list(&self.apps()).await.iter().chain(&list(&self.maps()).await) {
             let metadata = &object["metadata"];
             self.trace.note(format_args!(
