@@ -15,6 +15,9 @@ pub enum Outcome {
     Done,
     /// It is done, and wants to run again after this time; a change in between comes first.
     RequeueAfter(Duration),
+    /// It could not be begun with, and is handed out again after this time as if nothing had happened: with its priority
+    /// and its failures. A change in between comes first.
+    PutOff(Duration),
     /// It failed for this reason, and is tried again after its backoff.
     Failed(String),
     /// It failed for this reason, and trying again is of no use: it becomes a dead letter.
@@ -80,6 +83,11 @@ impl<K: Clone + Eq + Hash> Work<K> {
     /// It is done until `delay` has passed: [`Outcome::RequeueAfter`].
     pub fn requeue_after(self, delay: Duration) {
         self.finish(Outcome::RequeueAfter(delay));
+    }
+
+    /// It could not be begun with: [`Outcome::PutOff`].
+    pub fn put_off(self, delay: Duration) {
+        self.finish(Outcome::PutOff(delay));
     }
 
     /// It failed: [`Outcome::Failed`].

@@ -74,7 +74,7 @@ impl Shared {
             // Soon enough: whatever the cache shows then comes as a change as well.
             const LOOK_AGAIN: Duration = Duration::from_millis(500);
             self.metrics.cache_waits.inc();
-            return work.requeue_after(LOOK_AGAIN);
+            return work.put_off(LOOK_AGAIN);
         }
         // Read again: waiting may have taken a while.
         let Some(object) = self.informer.store().get_key(&key) else {
@@ -233,7 +233,7 @@ impl Shared {
             Ended::Cancelled => {
                 metrics.cancelled.inc();
                 info!("the reconcile was cancelled: this replica no longer leads, or stops");
-                Outcome::RequeueAfter(Duration::ZERO)
+                Outcome::PutOff(Duration::ZERO)
             }
         }
     }

@@ -52,6 +52,40 @@ async fn a_failed_reconcile_is_tried_again_until_it_succeeds() {
     running.stop().await;
 }
 
+/// What a reconcile writes before it fails has to be in the cache before the next one; that it is waited for does not
+/// make it the first attempt again.
+#[tokio::test(start_paused = true)]
+async fn attempts_count_although_a_slow_cache_is_waited_for_in_between() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let mut config = ControllerConfig::default();
+    config.queue.max_attempts = Some(3);
+    let controller =
+        Controller::for_("apps.x.io")
+            .with(config)
+            .reconcile(move |_: Object, context: Context| {
+                let seen = seen.clone();
+                async move {
+                    let attempt = context.attempt();
+                    seen.add(attempt.to_string());
+                    context.status(|status| _ = status.set("tried", attempt)).await?;
+                    Err(Failure::new("not today"))
+                }
+            });
+    stage.server.faults().lag("apps", Duration::from_secs(3));
+    let running = stage.run(controller);
+    stage.create("a").await;
+    eventually(async || match running.queue.dead_letters().len() {
+        1 => Ok(()),
+        n => Err(format!("{n} dead letters after {:?}", notes.all())),
+    })
+    .await;
+    assert_eq!(notes.all(), ["1", "2", "3"]);
+    assert!(running.metric("skopos_controller_cache_waits_total") >= 2.0);
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_are_among_the_metrics_by_code_method_and_host() {
     let stage = Stage::new().await;

@@ -55,6 +55,23 @@ impl<K: Clone + Eq> State<K> {
             .is_some_and(|most| failures.attempts >= most)
     }
 
+    /// Lets a key become due anew after a while, as what it was: a change, or a scheduled retry.
+    pub(super) fn put_off(&mut self, id: u32, delay: Duration, now: Moment) {
+        // One that is always put off would keep a closed queue from draining.
+        if self.closed.is_some() {
+            self.absolve(id);
+            return;
+        }
+        let (entry, again) = (&mut self.entries[id as usize], now.after(delay));
+        entry.want(again, entry.place().priority);
+        if let Some(failures) = &mut entry.failures
+            && !failures.ahead_of_retry
+            && failures.retry_at != Moment::NEVER
+        {
+            failures.retry_at = again;
+        }
+    }
+
     /// Makes a dead letter of a key that will not be retried; false if it has to go on.
     pub(super) fn give_up(&mut self, id: u32, now: Moment) -> bool {
         let entry = &mut self.entries[id as usize];

@@ -6,7 +6,7 @@
 //!      │            ▲                   │ │
 //!      │ later      │ due               │ │ failed for good, or too often
 //!      └────────► Waiting ◄─────────────┘ └────────► Dead ── add, put back ──► Waiting, Ready
-//!                           failed, requeue after
+//!                           failed, requeue after, put off
 //! ```
 //!
 //! [`State::settle`] is the one place that decides where a key goes that is neither running nor dead.
@@ -198,6 +198,7 @@ impl<K: Clone + Eq> State<K> {
                 }
                 self.absolve(id);
             }
+            Outcome::PutOff(delay) => self.put_off(id, delay, now),
             Outcome::Failed(error) => {
                 let exhausted = self.fail(id, error, now);
                 if exhausted && self.give_up(id, now) {

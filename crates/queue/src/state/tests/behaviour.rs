@@ -111,6 +111,59 @@ fn a_poison_key_that_keeps_changing_runs_once_a_second() {
 }
 
 #[test]
+fn a_retry_that_is_put_off_is_still_that_retry() {
+    let mut bench = Bench::new(Config {
+        max_attempts: Some(3),
+        ..retried_after(100)
+    });
+    bench.add(1);
+    assert_eq!(bench.fail(), Some(1));
+    bench.pass(100_000);
+    for _ in 0..5 {
+        assert_eq!(bench.run(Outcome::PutOff(Duration::from_millis(500))), Some(1));
+        bench.pass(499);
+        assert_eq!(bench.take(), None);
+        bench.pass(1);
+    }
+    assert_eq!(bench.fail(), Some(1));
+    bench.pass(200_000);
+    assert_eq!(bench.fail(), Some(1));
+    assert_eq!(bench.state.dead_letters(bench.moment())[0].attempts, 3);
+}
+
+#[test]
+fn a_change_that_is_put_off_leaves_the_retry_where_it_was_and_keeps_its_priority() {
+    let mut bench = Bench::new(retried_after(100));
+    bench.add(1);
+    assert_eq!(bench.fail(), Some(1));
+    bench.pass(50_000);
+    bench.add(1);
+    bench.add_as(2, Priority::Normal, Some(500));
+    assert_eq!(bench.run(Outcome::PutOff(Duration::from_millis(500))), Some(1));
+    bench.pass(500);
+    assert_eq!(
+        [bench.fail(), bench.done(), bench.take().map(|(key, _)| key)],
+        [Some(1), Some(2), None]
+    );
+    bench.pass(49_500);
+    assert_eq!(bench.fail(), Some(1));
+    assert_eq!(
+        bench
+            .state
+            .entries
+            .iter()
+            .next()
+            .unwrap()
+            .1
+            .failures
+            .as_ref()
+            .unwrap()
+            .attempts,
+        2
+    );
+}
+
+#[test]
 fn success_forgets_failures() {
     let mut bench = Bench::new(Config {
         max_attempts: Some(2),

@@ -94,8 +94,9 @@ impl History {
             return;
         };
         self.running.remove(&key);
-        let outcome = match self.random.u32(0..5) {
+        let outcome = match self.random.u32(0..6) {
             0 | 1 => Outcome::Done,
+            5 => Outcome::PutOff(Duration::from_millis(self.random.u64(0..100))),
             2 => Outcome::RequeueAfter(Duration::from_millis(self.random.u64(0..100))),
             3 => Outcome::Failed("broken".to_owned()),
             _ => Outcome::Terminal("never".to_owned()),
@@ -177,7 +178,8 @@ fn a_closed_queue_hands_out_what_was_ready_and_nothing_else() {
         }
         while let Some((key, id)) = history.bench.take() {
             assert!(handed_out && history.owed.contains(&key));
-            history.bench.finish(id, Outcome::RequeueAfter(Duration::ZERO));
+            let again = [Outcome::RequeueAfter, Outcome::PutOff][history.random.usize(0..2)];
+            history.bench.finish(id, again(Duration::ZERO));
             history.owed.remove(&key);
             history.bench.pass(1_000);
         }
