@@ -1,6 +1,7 @@
 //! What reconciles wrote, so that the next one of the same object does not begin before the caches show it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::error::Error as StdError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,13 +26,21 @@ pub(crate) struct Watchman {
     newest: Mutex<Option<Value>>,
 }
 
-/// What was written, by collection.
+/// What was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The newest version that a write was answered with.
-    pub(crate) versions: BTreeMap<GroupResource, ResourceVersion>,
-    /// Objects that were deleted with an answer that has no version.
-    pub(crate) gone: Vec<(GroupResource, ObjectKey, String)>,
+    /// The newest state that writes to an object, or to a whole collection if it has no name, were answered with.
+    pub(crate) states: BTreeMap<Place, State>,
+    /// Objects that were deleted with an answer that has no version, by their UIDs.
+    pub(crate) gone: Vec<(Place, String)>,
+}
+
+/// As far as it matters to which caches show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) version: ResourceVersion,
+    /// Nothing if they are not known.
+    pub(crate) labels: Option<Value>,
 }
 
 impl Watchman {
@@ -96,32 +105,46 @@ impl WriteGuard for Watchman {
 
 impl Written {
     pub(crate) fn is_empty(&self) -> bool {
-        self.versions.is_empty() && self.gone.is_empty()
+        self.states.is_empty() && self.gone.is_empty()
     }
 
-    fn note(&mut self, place: Place, method: &Method, answer: &Value) {
-        let metadata = &answer["metadata"];
-        if let Some(version) = metadata["resourceVersion"].as_str().filter(|v| !v.is_empty()) {
-            let version = ResourceVersion::new(version);
-            let newest = self.versions.entry(place.collection).or_default();
-            if *newest < version {
-                *newest = version;
+    fn note(&mut self, mut place: Place, method: &Method, answer: &Value) {
+        let version = version_of(answer);
+        if !version.is_empty() {
+            let text = |field: &str| answer["metadata"][field].as_str().unwrap_or_default();
+            // Whoever lets the server choose a name learns it here.
+            if place.key.name.is_empty() {
+                place.key.name = text("name").to_owned();
             }
+            // A scale, say, is answered without the labels of what it is of, and so are many objects at once.
+            let is_known = !place.is_other && !place.key.name.is_empty();
+            let labels = is_known.then(|| answer["metadata"]["labels"].clone());
+            self.add(place, State { version, labels });
         } else if method == Method::DELETE
             && let Some(uid) = answer["details"]["uid"].as_str()
         {
-            self.gone.push((place.collection, place.key, uid.to_owned()));
+            self.gone.push((place, uid.to_owned()));
         }
     }
 
     fn merge(&mut self, newer: Self) {
-        for (collection, version) in newer.versions {
-            let newest = self.versions.entry(collection).or_default();
-            if *newest < version {
-                *newest = version;
-            }
+        for (place, state) in newer.states {
+            self.add(place, state);
         }
         self.gone.extend(newer.gone);
+    }
+
+    /// A write that changed nothing is answered with a version that may be older than another's.
+    fn add(&mut self, place: Place, state: State) {
+        match self.states.entry(place) {
+            Entry::Occupied(mut known) if known.get().version <= state.version => {
+                known.insert(state);
+            }
+            Entry::Occupied(_) => {}
+            Entry::Vacant(none) => {
+                none.insert(state);
+            }
+        }
     }
 }
 
@@ -130,10 +153,13 @@ fn version_of(object: &Value) -> ResourceVersion {
 }
 
 /// What a path leads to.
-#[derive(Debug, PartialEq, Eq)]
-struct Place {
-    collection: GroupResource,
-    key: ObjectKey,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) collection: GroupResource,
+    /// Without a name for all, with neither for all of all namespaces.
+    pub(crate) key: ObjectKey,
+    /// Whether it is something beside the object, such as its scale.
+    is_other: bool,
 }
 
 impl Place {
@@ -156,7 +182,15 @@ impl Place {
         Some(Self {
             collection: GroupResource::new(group, *resource),
             key: ObjectKey::namespaced(namespace, rest.first().copied().unwrap_or_default()),
+            is_other: rest.get(1).is_some_and(|subresource| *subresource != "status"),
         })
+    }
+}
+
+impl Place {
+    /// Whether it is all objects of a collection, in whatever namespace.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        self.key.name.is_empty() && self.key.namespace.is_empty()
     }
 }
 
@@ -315,8 +349,30 @@ mod tests {
                 &json!({"metadata": {"resourceVersion": version}}),
             );
         }
-        let newest = &written.versions[&GroupResource::new("x.io", "things")];
-        assert_eq!(newest.as_str(), "10");
+        assert_eq!(written.states[&things()].version.as_str(), "10");
+    }
+
+    #[test]
+    fn labels_are_known_of_objects_and_not_of_their_scale_and_chosen_names_are() {
+        let check = |path: &str, place: &str, labels: Option<Value>| {
+            let mut written = Written::default();
+            let metadata = json!({"name": "b", "resourceVersion": "7", "labels": {"l": "x"}});
+            written.note(
+                Place::of(path).unwrap(),
+                &Method::POST,
+                &json!({"metadata": metadata}),
+            );
+            let (noted, state) = written.states.pop_first().unwrap();
+            assert_eq!(
+                (noted.key.to_string().as_str(), state.labels),
+                (place, labels),
+                "{path}"
+            );
+        };
+        let labels = || Some(json!({"l": "x"}));
+        check("/apis/x.io/v1/namespaces/a/things", "a/b", labels());
+        check("/apis/x.io/v1/namespaces/a/things/b/status", "a/b", labels());
+        check("/apis/x.io/v1/namespaces/a/things/b/scale", "a/b", None);
     }
 
     #[test]
@@ -328,8 +384,8 @@ mod tests {
             &Method::DELETE,
             &json!({"kind": "Status", "metadata": {}, "details": {"uid": "u"}}),
         );
-        let services = GroupResource::new("", "services");
-        assert_eq!(written.gone, [(services, "a/b".into(), "u".to_owned())]);
+        let place = Place::of("/api/v1/namespaces/a/services/b").unwrap();
+        assert_eq!(written.gone, [(place, "u".to_owned())]);
     }
 
     #[test]

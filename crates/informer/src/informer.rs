@@ -120,6 +120,8 @@ pub(crate) struct Shared {
 struct Progress {
     /// Of each part. Made known only after the store shows it.
     versions: Vec<ResourceVersion>,
+    /// The namespace that a part is confined to, of each.
+    namespaces: Vec<Option<String>>,
     synced: bool,
     closed: bool,
     /// Counts everything that changed the store.
@@ -173,7 +175,7 @@ impl Informer {
     /// more than one of them.
     pub async fn run_parts(&self, sources: Vec<Arc<dyn ListWatch>>, shutdown: CancellationToken) {
         let shared = &self.shared;
-        shared.open(sources.len());
+        shared.open(vec![None; sources.len()]);
         shutdown.run_until_cancelled(self.follow(sources, |_| {})).await;
         shared.close();
     }
@@ -268,6 +270,16 @@ impl Informer {
         self.until(|progress| progress.has_seen(version)).await
     }
 
+    /// As [`seen`](Self::seen), but only as far as objects of one namespace are concerned: if it is among several that
+    /// are followed one by one, the others are not waited for; if it is not, nothing is.
+    pub async fn seen_in(&self, namespace: &str, version: &ResourceVersion) -> Result<(), Stopped> {
+        if !is_comparable(version) {
+            return Ok(());
+        }
+        self.until(|progress| progress.has_seen_in(namespace, version))
+            .await
+    }
+
     /// Waits until the copy no longer shows the object of this key and UID. For a delete that was
     /// answered without a version. Wait for the object's creation first, if that may still be under way.
     pub async fn gone(&self, key: &ObjectKey, uid: &str) -> Result<(), Stopped> {
@@ -298,8 +310,9 @@ impl Informer {
 }
 
 impl Shared {
-    /// Gets ready for `n_parts` sources.
-    pub(crate) fn open(&self, n_parts: usize) {
+    /// Gets ready for sources that are confined to these namespaces, or to none.
+    pub(crate) fn open(&self, namespaces: Vec<Option<String>>) {
+        let n_parts = namespaces.len();
         let mut writer = self.writer();
         writer.closed = false;
         writer.parts.resize_with(n_parts, Part::default);
@@ -308,6 +321,7 @@ impl Shared {
         }
         self.advance(|progress| {
             progress.versions.resize(n_parts, ResourceVersion::default());
+            progress.namespaces = namespaces;
             progress.closed = false;
         });
     }
@@ -365,9 +379,19 @@ impl Shared {
 
 impl Progress {
     fn has_seen(&self, version: &ResourceVersion) -> bool {
-        let seen = |ours: &ResourceVersion| !ours.is_empty() && !is_older(ours, version);
-        self.synced && self.versions.iter().all(seen)
+        self.synced && self.versions.iter().all(|ours| is_past(ours, version))
     }
+
+    fn has_seen_in(&self, namespace: &str, version: &ResourceVersion) -> bool {
+        let is_there = |within: &Option<String>| within.as_ref().is_none_or(|within| within == namespace);
+        let mut parts = self.namespaces.iter().zip(&self.versions);
+        parts.all(|(within, ours)| !is_there(within) || (self.synced && is_past(ours, version)))
+    }
+}
+
+/// Whether a part that is at `ours` shows a version.
+fn is_past(ours: &ResourceVersion, version: &ResourceVersion) -> bool {
+    !ours.is_empty() && !is_older(ours, version)
 }
 
 impl fmt::Debug for Informer {

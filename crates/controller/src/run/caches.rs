@@ -7,6 +7,7 @@ use skopos_object::{Collections as _, Content, GroupResource};
 
 use super::Shared;
 use crate::Error;
+use crate::records::{Place, State};
 
 /// All of them, which go on as long as this. Bounded by what the code names.
 #[derive(Debug, Default)]
@@ -58,6 +59,16 @@ impl Caches {
         found.into_iter().map(|cache| cache.informer.clone()).collect()
     }
 
+    /// Those in which an object, or several, may show or have shown what was written to it.
+    pub(super) fn that_show(&self, place: &Place, state: &State) -> Vec<Informer> {
+        let all = self.lock();
+        let of_collection = all
+            .iter()
+            .filter(|cache| cache.collection.as_ref() == Some(&place.collection));
+        let that_show = of_collection.filter(|cache| cache.selects(place, state) || cache.has(place));
+        that_show.map(|cache| cache.informer.clone()).collect()
+    }
+
     fn has_collection(&self, informer: &Informer) -> bool {
         let all = self.lock();
         let mut of_name = all
@@ -68,6 +79,24 @@ impl Caches {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Cache>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cache {
+    /// Whether an object in this state is among what the cache is to show, as far as can be told. Its namespace aside.
+    fn selects(&self, place: &Place, state: &State) -> bool {
+        let selection = &self.wanted.selection;
+        let has_labels = state
+            .labels
+            .as_ref()
+            .is_none_or(|labels| selection.labels.matches_value(labels));
+        let name = selection.fields.exact("metadata.name");
+        let has_name = name.is_none_or(|name| place.key.name.is_empty() || name == place.key.name);
+        has_labels && has_name
+    }
+
+    fn has(&self, place: &Place) -> bool {
+        self.informer.store().get_key(&place.key).is_some()
     }
 }
 

@@ -3,6 +3,7 @@
 //! A cache shows what a replica wrote itself before the next reconcile begins; of what others wrote it may be any time
 //! behind. So a replica that begins to lead compares its caches with what the server has, once for each term.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -80,7 +81,7 @@ impl Shared {
                 let end = loop {
                     match page.next().await.ok_or(CompareError::CutOff)?? {
                         ListItem::Object(object) => {
-                            behind.newest = behind.newest.max(unseen(&object, informer));
+                            behind.note(&object, informer);
                             listed.insert(object.uid().to_owned());
                         }
                         ListItem::Malformed(object) => listed.extend(cached_uid(&object, informer)),
@@ -104,18 +105,31 @@ impl Shared {
 /// By what a cache is behind.
 #[derive(Debug, Default)]
 struct Behind {
-    /// The newest version of an object that it does not show.
-    newest: Option<ResourceVersion>,
+    /// The newest version of an object that it does not show, by namespace.
+    newest: BTreeMap<String, ResourceVersion>,
     /// Objects that it shows although they are gone: to do something for them again would be as bad as to make
     /// something twice.
     gone: Vec<(ObjectKey, String)>,
 }
 
 impl Behind {
+    /// Notes an object that the server has, if the cache does not show it.
+    fn note(&mut self, object: &Object, informer: &Informer) {
+        let version = object.resource_version();
+        let seen = informer.store().get(object.namespace(), object.name());
+        if seen.is_some_and(|seen| seen.resource_version() >= version) {
+            return;
+        }
+        let newest = self.newest.entry(object.namespace().to_owned()).or_default();
+        if *newest < version {
+            *newest = version;
+        }
+    }
+
     /// Waits until the cache shows it all. One that has stopped shows nothing any more, and nobody works then.
     async fn is_over(&self, informer: &Informer) {
-        if let Some(version) = &self.newest {
-            let _ = informer.seen(version).await;
+        for (namespace, version) in &self.newest {
+            let _ = informer.seen_in(namespace, version).await;
         }
         for (key, uid) in &self.gone {
             let _ = informer.gone(key, uid).await;
@@ -131,13 +145,6 @@ fn names(wanted: &Wanted) -> Vec<CollectionName> {
     }
     let within = |namespace: &String| whole.clone().within(namespace.as_str());
     wanted.namespaces.iter().map(within).collect()
-}
-
-fn unseen(object: &Object, informer: &Informer) -> Option<ResourceVersion> {
-    let version = object.resource_version();
-    let seen = informer.store().get(object.namespace(), object.name());
-    let is_seen = seen.is_some_and(|seen| seen.resource_version() >= version);
-    (!is_seen).then_some(version)
 }
 
 /// An object that cannot be read is there all the same, as the cache knew it.

@@ -276,17 +276,20 @@ impl Shared {
         true
     }
 
-    /// Waits until the caches show all that was written. What no cache follows is not waited for.
+    /// Waits until the caches show all that was written. What a cache does not follow is not waited for there.
     async fn seen(&self, written: &Written) {
-        for (collection, version) in &written.versions {
-            for informer in self.caches.of(collection) {
+        for (place, state) in &written.states {
+            for informer in self.caches.that_show(place, state) {
                 // One that has stopped shows nothing any more; nobody will reconcile then either.
-                let _ = informer.seen(version).await;
+                let _ = match place.is_everywhere() {
+                    true => informer.seen(&state.version).await,
+                    false => informer.seen_in(&place.key.namespace, &state.version).await,
+                };
             }
         }
-        for (collection, key, uid) in &written.gone {
-            for informer in self.caches.of(collection) {
-                let _ = informer.gone(key, uid).await;
+        for (place, uid) in &written.gone {
+            for informer in self.caches.of(&place.collection) {
+                let _ = informer.gone(&place.key, uid).await;
             }
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use skopos_controller::{Action, Context, Controller, EventKind, Failure, LeaderConfig, ManagerConfig};
+use skopos_informer::Wanted;
 use skopos_object::{GroupVersionKind, Object};
 use skopos_testkit::{Fault, Faults, Rule, eventually};
 use tokio::time::Instant;
@@ -272,4 +273,38 @@ async fn until_leading(running: &Running, leads: bool) {
         if (n == 1.0) == leads { Ok(()) } else { Err(n) }
     })
     .await;
+}
+
+/// A map comes after the caches were read, in one of two namespaces; nothing happens in the other.
+#[tokio::test(start_paused = true)]
+async fn taking_over_waits_for_no_namespace_in_which_nothing_happened() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let maps = Wanted {
+        namespaces: vec!["default".to_owned(), "kube-public".to_owned()],
+        ..Wanted::from("configmaps")
+    };
+    let controller = Controller::for_("apps.x.io")
+        .owns(maps)
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(app.name());
+            async { Ok(Action::Done) }
+        });
+    stage.create("a").await;
+    stage.server.faults().lag("configmaps", Duration::from_secs(4));
+    let begun = Instant::now();
+    let running = replica(&stage, "one", controller);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stage
+        .server
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: default}}")
+        .await;
+    notes.until(&["a"]).await;
+    let took = begun.elapsed();
+    assert!(
+        (Duration::from_secs(6)..Duration::from_secs(8)).contains(&took),
+        "{took:?}"
+    );
+    running.stop().await;
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use skopos_client::{Api, DeleteParams, Patch, WriteParams};
 use skopos_controller::{Action, Builder, Context, Controller, ControllerConfig, Error, Failure};
-use skopos_object::{GroupVersionKind, Object};
+use skopos_informer::{Selection, Wanted};
+use skopos_object::{FieldSelector, GroupVersionKind, LabelSelector, Object};
 use skopos_testkit::{Fault, Rule, eventually};
 
 use crate::stage::{Notes, Stage, n_of};
@@ -108,6 +109,89 @@ async fn a_cache_that_never_shows_a_write_is_not_waited_for_without_end() {
     stage.set("a", 2).await;
     notes.until_count("2", 1).await;
     assert!(running.metric("skopos_controller_cache_waits_total") >= 1.0);
+    running.stop().await;
+}
+
+/// Where an object cannot show, it is not waited for: the place in question hears nothing, and says so once a minute.
+#[tokio::test(start_paused = true)]
+async fn a_write_is_waited_for_only_where_it_shows() {
+    let elsewhere = Wanted {
+        namespaces: vec!["default".to_owned(), "kube-public".to_owned()],
+        ..Wanted::from("configmaps")
+    };
+    writes_without_waiting(Controller::for_("apps.x.io").owns(elsewhere)).await;
+    let selected = |labels: &str, fields: &str| Wanted {
+        selection: Selection {
+            labels: LabelSelector::parse(labels).unwrap(),
+            fields: FieldSelector::parse(fields).unwrap(),
+        },
+        ..Wanted::from("configmaps")
+    };
+    writes_without_waiting(Controller::for_("apps.x.io").owns(selected("of=others", ""))).await;
+    let named = selected("", "metadata.name=other");
+    writes_without_waiting(Controller::for_("apps.x.io").owns(named)).await;
+}
+
+async fn writes_without_waiting(controller: Builder) {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = controller.reconcile(move |app: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            let n = n_of(&app).to_string();
+            let map =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"n": n}});
+            context.apply_owned(&map).await?;
+            seen.add(n);
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    for n in ["1", "2", "3"] {
+        notes.until_count(n, 1).await;
+        stage.set("a", n.parse::<i64>().unwrap() + 1).await;
+    }
+    assert_eq!(running.metric("skopos_controller_cache_waits_total"), 0.0);
+    running.stop().await;
+}
+
+/// An object that a write takes out of what is selected goes from the cache: that is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_takes_an_object_out_of_a_selection_is_waited_for() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let selected = Wanted {
+        selection: Selection {
+            labels: LabelSelector::parse("fresh=yes").unwrap(),
+            ..Selection::default()
+        },
+        ..Wanted::from("configmaps")
+    };
+    let controller = Controller::for_("apps.x.io").owns(selected.clone()).reconcile(
+        move |app: Object, context: Context| {
+            let (seen, selected) = (seen.clone(), selected.clone());
+            async move {
+                let fresh = if n_of(&app) == 1 { "yes" } else { "no" };
+                let n_shown = context.owned(selected).await?.len();
+                seen.add(format!("{} with {n_shown}", n_of(&app)));
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": "m", "labels": {"fresh": fresh}}});
+                context.apply_owned(&map).await?;
+                Ok(Action::Done)
+            }
+        },
+    );
+    stage.server.faults().lag("configmaps", Duration::from_secs(3));
+    let running = stage.run(controller);
+    stage.create("a").await;
+    for n in 1..3 {
+        notes.until_count(&format!("{n} with {}", n - 1), 1).await;
+        stage.set("a", n + 1).await;
+    }
+    notes.until_count("3 with 0", 1).await;
     running.stop().await;
 }
 

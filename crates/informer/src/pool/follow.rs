@@ -55,7 +55,8 @@ impl Follower {
     }
 
     pub(super) async fn run(self, stop: CancellationToken) {
-        self.informer.shared().open(self.names.len());
+        let namespaces = self.names.iter().map(|name| name.namespace.clone()).collect();
+        self.informer.shared().open(namespaces);
         stop.run_until_cancelled(self.follow()).await;
         self.informer.shared().close();
     }
