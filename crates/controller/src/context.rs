@@ -68,6 +68,7 @@ impl Context {
 
     /// The cache of a kind, once it is complete. The first to ask starts it; better name the kind in
     /// [`watches`](crate::Builder::watches), then it is complete before the first reconcile, and changes are heard of.
+    /// A kind that is not served is an error ([`Error::Kind`]), to be tried again.
     pub async fn cache(&self, kind: impl Into<Wanted>) -> Result<Store, Error> {
         let informer = self.shared.cache(kind.into()).await?;
         Ok(informer.store().clone())

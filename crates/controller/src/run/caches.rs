@@ -1,9 +1,10 @@
 //! The caches that a controller reads: those of what it listens to, and those that its reconciles asked for.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use skopos_informer::{Informer, Wanted};
-use skopos_object::{Collections as _, Content, GroupResource};
+use skopos_object::{Collection, Collections as _, Content, GroupResource};
 
 use super::Shared;
 use crate::Error;
@@ -102,21 +103,33 @@ impl Cache {
 
 impl Shared {
     /// The informer of a kind, once it is complete. It goes on from now on, and is waited for like those of what the
-    /// controller listens to.
+    /// controller listens to. A kind that is not served is an error.
     pub(crate) async fn cache(&self, wanted: Wanted) -> Result<Informer, Error> {
+        const LOOK_AGAIN: Duration = Duration::from_millis(200);
         let informer = self.environment.informers.informer(wanted.clone());
         self.caches.keep(&wanted, &informer);
-        informer.synced().await?;
+        loop {
+            match tokio::time::timeout(LOOK_AGAIN, informer.synced()).await {
+                Ok(synced) => break synced?,
+                // The informer asks again by itself; whoever waits for it would take a worker with it.
+                Err(_) if informer.report().not_served.is_some() => _ = self.find(&wanted).await?,
+                Err(_) => {}
+            }
+        }
         if !self.caches.has_collection(&informer) {
-            let found = self.environment.discovery.open(&wanted.name).await;
-            let found = found.map_err(|source| Error::Kind {
-                kind: wanted.name.to_string(),
-                source,
-            })?;
+            let found = self.find(&wanted).await?;
             let collection = GroupResource::new(found.kind.group.as_str(), found.plural.as_str());
             self.caches.set_collection(&informer, &collection);
         }
         Ok(informer)
+    }
+
+    async fn find(&self, wanted: &Wanted) -> Result<Collection, Error> {
+        let found = self.environment.discovery.open(&wanted.name).await;
+        found.map_err(|source| Error::Kind {
+            kind: wanted.name.to_string(),
+            source,
+        })
     }
 
     /// The caches of a collection, those with whole objects first.

@@ -211,3 +211,30 @@ async fn a_change_whose_predicate_panics_counts() {
     assert_eq!(running.metric("skopos_controller_hearing_panics_total"), 1.0);
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_of_a_kind_that_is_not_served_is_an_error_until_it_is() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |_: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            let owned = context.owned("lamps.x.io").await;
+            let owned = owned.map_err(Failure::from);
+            seen.add(match &owned {
+                Ok(owned) => format!("{} lamps", owned.len()),
+                Err(failure) => failure.to_string(),
+            });
+            owned.map(|_| Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    let error = "cannot find the resource of lamps.x.io: no resource is named lamps.x.io";
+    notes.until_count(error, 2).await;
+    assert_eq!(running.metric("controller_runtime_reconcile_timeouts_total"), 0.0);
+    stage.server.put(&definition("x.io", "v1", "Lamp", "lamps")).await;
+    notes.until_count("0 lamps", 1).await;
+    running.stop().await;
+}
