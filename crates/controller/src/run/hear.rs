@@ -116,11 +116,13 @@ impl Shared {
     }
 
     fn add(&self, key: ObjectKey, told: &Notification, is_itself: bool) {
-        let is_news = told.origin == Origin::Live;
+        let is_live = told.origin == Origin::Live;
+        // To the leader. In standby it is work that another does, and comes after what happens once this one leads.
+        let is_news = is_live && self.environment.fence.is_open();
         if is_news {
             self.heard.note(&key, self.change_span(told));
         }
-        if is_news && is_itself && told.change.op == Op::Created {
+        if is_live && is_itself && told.change.op == Op::Created {
             // It may be another object than the last one of that name: what that one suffered is over.
             self.queue.forget(&key);
         }

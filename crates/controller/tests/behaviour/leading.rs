@@ -308,3 +308,43 @@ async fn taking_over_waits_for_no_namespace_in_which_nothing_happened() {
     );
     running.stop().await;
 }
+
+/// What the leader has long worked off waits in the queue of the standby: that must not hold up what users do next.
+#[tokio::test(start_paused = true)]
+async fn what_was_heard_in_standby_comes_after_what_happens_later() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let first = replica(&stage, "first", noting(&notes, "first"));
+    stage.create("a").await;
+    notes.until(&["first: a 1"]).await;
+    let second = replica(&stage, "second", noting(&notes, "second"));
+    let waits = async |n: usize| {
+        eventually(async || match second.queue.len() {
+            len if len == n => Ok(()),
+            len => Err(format!("{len} wait")),
+        })
+        .await;
+    };
+    waits(1).await;
+    stage.create("b").await;
+    waits(2).await;
+    let waiting = |priority: &str| {
+        let labels = format!(r#"{{name="apps.x.io",priority="{priority}"}}"#);
+        second.sample(&format!("workqueue_depth{labels}"))
+    };
+    assert_eq!([waiting("high"), waiting("low")], [Some(0.0), Some(2.0)]);
+    first.stop().await;
+    notes.until_count("second: b 1", 1).await;
+    // How long a reconcile took to come is told of those that this replica was there for.
+    assert_eq!(
+        second.metric("skopos_controller_reconcile_lag_seconds_count"),
+        0.0
+    );
+    stage.set("b", 2).await;
+    notes.until_count("second: b 2", 1).await;
+    assert_eq!(
+        second.metric("skopos_controller_reconcile_lag_seconds_count"),
+        1.0
+    );
+    second.stop().await;
+}
