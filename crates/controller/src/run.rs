@@ -18,7 +18,7 @@ use skopos_queue::{Leftovers, Queue};
 use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, info, info_span, warn};
+use tracing::{Instrument as _, error_span, info, warn};
 
 use self::caches::Caches;
 use self::hear::Heard;
@@ -69,7 +69,8 @@ impl Controller {
         queue: ControllerQueue,
         shutdown: CancellationToken,
     ) {
-        let span = info_span!("controller", controller = self.name);
+        // Shown with errors too, whatever else is left out of the log.
+        let span = error_span!("controller", controller = self.name);
         let shared = Arc::new(Shared::new(self, environment, queue));
         shared.run(shutdown).instrument(span).await;
     }

@@ -177,6 +177,40 @@ async fn every_line_of_a_reconcile_in_a_json_log_names_its_object() {
     }
 }
 
+/// Who keeps only warnings still has to know which object each is about.
+#[tokio::test(start_paused = true)]
+async fn a_warning_names_its_object_in_a_log_of_nothing_but_warnings() {
+    let _alone = ALONE.lock().await;
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _installed = tracing::subscriber::set_default(subscriber);
+    let stage = Stage::new().await;
+    let controller = Controller::for_("apps.x.io")
+        .reconcile(|app: Object, _: Context| async move { end_as(app.name()).await });
+    let running = stage.run(controller);
+    stage.create("fails").await;
+    eventually(
+        async || match running.metric("controller_runtime_reconcile_errors_total") {
+            0.0 => Err("none has failed"),
+            _ => Ok(()),
+        },
+    )
+    .await;
+    running.stop().await;
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut failed = lines.filter(|line| line["fields"]["message"] == "cannot reconcile; trying again");
+    let line = failed.next().unwrap();
+    assert_eq!(reconciled(&line).as_deref(), Some("default/fails"), "{line}");
+}
+
 /// Ends as the name says.
 async fn end_as(name: &str) -> Result<Action, Failure> {
     info!("ours");

@@ -9,7 +9,7 @@ use skopos_object::{Object, ObjectKey};
 use skopos_queue::{Outcome, Work};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, Span, debug, error, info, info_span, warn};
+use tracing::{Instrument as _, Span, debug, error, error_span, info, warn};
 
 use super::Shared;
 use super::hear::Cause;
@@ -85,7 +85,7 @@ impl Shared {
             self.heard.take(&key);
             return work.done();
         }
-        let span = info_span!(
+        let span = error_span!(
             "reconcile",
             controller = self.controller.name,
             object = %key,
@@ -118,7 +118,7 @@ impl Shared {
         };
         let watchman = Watchman::new(self.environment.fence.clone(), None);
         let client = self.environment.client.clone().guarded(watchman);
-        let span = info_span!(
+        let span = error_span!(
             "reconcile",
             controller = self.controller.name,
             object = %key,
