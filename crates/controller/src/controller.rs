@@ -68,6 +68,9 @@ pub struct ControllerConfig {
     /// How long a reconcile waits for the caches to show what the one before wrote (default 1 min). Then it goes on
     /// with what they show.
     pub cache_patience: Duration,
+    /// Whether an object that is given up, because it failed for good or too often, gets an Event that says why (default:
+    /// yes). Needs the right to create and patch `events` of `events.k8s.io`.
+    pub failure_events: bool,
     /// How the queue behaves: retries, priorities, limits. Its name and tenants are the controller's to set.
     pub queue: skopos_queue::Config<ObjectKey>,
 }
@@ -80,6 +83,7 @@ impl Default for ControllerConfig {
             field_manager: None,
             deleting: false,
             cache_patience: Duration::from_secs(60),
+            failure_events: true,
             queue: skopos_queue::Config::default(),
         }
     }

@@ -16,7 +16,7 @@ use super::hear::Cause;
 use crate::finalizer::{self, Life};
 use crate::panics::text_of;
 use crate::records::{Watchman, Written};
-use crate::{Action, Context, Failure};
+use crate::{Action, Context, EventKind, Failure};
 
 /// How a reconcile ended.
 #[derive(Debug)]
@@ -95,8 +95,9 @@ impl Shared {
             waited_ms = waited_ms(&work),
         );
         let cause = self.follow(&key, &span);
-        let ended = self.process_object(&work, object).instrument(span.clone()).await;
-        self.finish(work, ended, cause, &span);
+        let reconciled = self.process_object(&work, object.clone());
+        let ended = reconciled.instrument(span.clone()).await;
+        self.finish(work, Some(&object), ended, cause, &span);
     }
 
     async fn process_object(self: &Arc<Self>, work: &Work<ObjectKey>, object: Object) -> Ended {
@@ -132,7 +133,7 @@ impl Shared {
             .timed(async move { gone(key, client).await })
             .instrument(span.clone())
             .await;
-        self.finish(work, ended, cause, &span);
+        self.finish(work, None, ended, cause, &span);
     }
 
     /// Links a reconcile with the change that led to it, if one did.
@@ -146,7 +147,14 @@ impl Shared {
     }
 
     /// Gives a key back, and its cause with it if it has to be tried again.
-    fn finish(&self, work: Work<ObjectKey>, ended: Ended, cause: Option<Cause>, span: &Span) {
+    fn finish(
+        &self,
+        work: Work<ObjectKey>,
+        object: Option<&Object>,
+        ended: Ended,
+        cause: Option<Cause>,
+        span: &Span,
+    ) {
         // A change that is kept is not exported yet: after so many attempts it is.
         const LINKED_ATTEMPTS: u32 = 16;
         let max_attempts = self.controller.config.queue.max_attempts;
@@ -157,7 +165,27 @@ impl Shared {
         {
             self.heard.put_back(work.key(), cause);
         }
-        work.finish(span.in_scope(|| self.outcome(ended)));
+        let outcome = span.in_scope(|| self.outcome(ended));
+        if let Some(object) = object {
+            self.tell_of_giving_up(object, work.attempt(), &outcome);
+        }
+        work.finish(outcome);
+    }
+
+    /// Tells those who look at an object that nothing more is done for it.
+    fn tell_of_giving_up(&self, object: &Object, attempt: u32, outcome: &Outcome) {
+        let config = &self.controller.config;
+        let is_last = config.queue.max_attempts.is_some_and(|max| attempt >= max);
+        let why = match outcome {
+            Outcome::Terminal(why) => why,
+            Outcome::Failed(why) if is_last => why,
+            _ => return,
+        };
+        if config.failure_events {
+            let note = format!("given up until it changes: {why}");
+            let recorder = &self.environment.recorder;
+            recorder.event(object, EventKind::Warning, "ReconcileFailed", "Reconcile", note);
+        }
     }
 
     /// Runs a reconcile to its end, whichever that is.

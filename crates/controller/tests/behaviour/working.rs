@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use skopos_client::{Api, ListParams, Resource};
 use skopos_controller::{Action, Context, Controller, ControllerConfig, Failure, Predicate};
-use skopos_object::{Object, ResourceVersion};
+use skopos_object::{GroupVersionKind, Object, ResourceVersion};
 use skopos_testkit::{Fault, Rule, eventually};
 use tokio::time::Instant;
 
@@ -344,4 +345,70 @@ async fn a_change_of_what_the_controller_was_not_told_of_yet_goes_ahead_of_the_f
         1.0
     );
     running.stop().await;
+}
+
+/// What people see beside an app: reason, and note.
+async fn events_of(stage: &Stage, app: &str) -> Vec<(String, String)> {
+    let gvk = GroupVersionKind::new("events.k8s.io", "v1", "Event");
+    let events = Api::all(&stage.server.direct(), &Resource::known(&gvk, "events", true));
+    let mut list = events.list(&ListParams::default());
+    let mut all = Vec::new();
+    while let Some(event) = list.next().await.unwrap() {
+        let event = event.to_value();
+        if event["regarding"]["name"] == app {
+            let text = |field: &str| event[field].as_str().unwrap().to_owned();
+            assert_eq!(event["type"], "Warning", "{event}");
+            all.push((text("reason"), text("note")));
+        }
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_given_up_says_so_in_an_event() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let mut config = ControllerConfig::default();
+    config.queue.max_attempts = Some(3);
+    let running = stage.run(obeying(&notes, config));
+    for (name, n) in [("fine", 1), ("failing", 2), ("hopeless", 3), ("later", 6)] {
+        stage.create(name).await;
+        stage.set(name, n).await;
+    }
+    for (name, why) in [
+        ("failing", "not today"),
+        ("hopeless", "never"),
+        ("later", "a little later"),
+    ] {
+        let note = format!("given up until it changes: {why}");
+        let expect = [("ReconcileFailed".to_owned(), note)];
+        eventually(async || match events_of(&stage, name).await {
+            events if events == expect => Ok(()),
+            events => Err(format!("{name}: {events:?}")),
+        })
+        .await;
+    }
+    assert_eq!(events_of(&stage, "fine").await, []);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_no_events_of_failures_gets_none() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let config = ControllerConfig {
+        failure_events: false,
+        ..ControllerConfig::default()
+    };
+    let running = stage.run(obeying(&notes, config));
+    stage.create("hopeless").await;
+    stage.set("hopeless", 3).await;
+    eventually(async || match running.queue.dead_letters().len() {
+        1 => Ok(()),
+        n => Err(format!("{n} dead letters")),
+    })
+    .await;
+    // All that is left to say is written before it ends.
+    running.stop().await;
+    assert_eq!(events_of(&stage, "hopeless").await, []);
 }
