@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
+use hashbrown::HashSet;
 use prometheus_client::registry::Registry;
 use skopos_client::{Client, Discovery};
 use skopos_informer::{Informers, InformersConfig};
@@ -114,7 +115,8 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Adds a controller; returns its queue, to look at it and at what was given up.
+    /// Adds a controller; returns its queue, to look at it and at what was given up. Each needs a name of its own: see
+    /// [`named`](crate::Builder::named).
     pub fn add(&mut self, controller: Controller) -> ControllerQueue {
         let queue = controller.queue(&self.environment.metrics);
         self.controllers.push((controller, queue.clone()));
@@ -156,8 +158,9 @@ impl Manager {
     /// Runs everything until `shutdown`. Then nothing new is begun, what runs is finished or cancelled in time, the
     /// last events are written, the caches stop, and the lease is given back last.
     ///
-    /// Fails only at the start, if the endpoint cannot be served.
+    /// Fails only at the start: if two controllers have one name, or if the endpoint cannot be served.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), io::Error> {
+        self.check_names()?;
         let server = match self.endpoint {
             Some(endpoint) => Some(HealthServer::bind(&self.health, endpoint).await?),
             None => None,
@@ -175,6 +178,19 @@ impl Manager {
         }
         serving.stop("endpoint").await;
         Ok(())
+    }
+
+    /// Metrics, field managers and logs tell controllers apart by their names.
+    fn check_names(&self) -> Result<(), io::Error> {
+        let mut names = HashSet::new();
+        let mut all = self.controllers.iter().map(|(controller, _)| controller.name());
+        match all.find(|name| !names.insert(*name)) {
+            Some(name) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("two controllers are named {name}: give one another name with `named`"),
+            )),
+            None => Ok(()),
+        }
     }
 }
 

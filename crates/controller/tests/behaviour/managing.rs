@@ -63,6 +63,19 @@ async fn controllers_of_one_kind_share_its_cache_and_one_watch() {
     running.await.unwrap().unwrap();
 }
 
+/// They would share metrics and a field manager, and take each other's fields away.
+#[tokio::test(start_paused = true)]
+async fn two_controllers_of_one_name_are_refused() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let mut manager = Manager::new(&stage.server.client(), ManagerConfig::new("x.io/apps")).unwrap();
+    manager.add(noting(&notes));
+    manager.add(noting(&notes));
+    let error = manager.run(CancellationToken::new()).await.unwrap_err();
+    let text = "two controllers are named apps.x.io: give one another name with `named`";
+    assert_eq!(error.to_string(), text);
+}
+
 /// On a clock that runs: it speaks over sockets.
 #[tokio::test]
 async fn health_readiness_and_metrics_are_served_where_the_config_says() {
