@@ -134,7 +134,16 @@ impl Context {
 
     /// The object as the cache shows it, or as this reconcile has left it since.
     pub(crate) fn newest(&self) -> Value {
-        self.watchman.newest().unwrap_or_else(|| self.object.to_value())
+        self.written().unwrap_or_else(|| self.object.to_value())
+    }
+
+    /// The object as this reconcile has left it, if it wrote to it.
+    pub(crate) fn written(&self) -> Option<Value> {
+        self.watchman.newest()
+    }
+
+    pub(crate) fn has_only_metadata(&self) -> bool {
+        self.shared.has_only_metadata()
     }
 
     pub(crate) fn records(&self) -> &Records {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use skopos_client::{Client, Discovery};
 use skopos_informer::{Informer, Informers, SyncWatch};
-use skopos_object::ObjectKey;
+use skopos_object::{Content, ObjectKey};
 use skopos_queue::{Leftovers, Queue};
 use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
@@ -152,6 +152,11 @@ impl Shared {
 
     pub(crate) fn discovery(&self) -> &Discovery {
         &self.environment.discovery
+    }
+
+    /// Whether the cache of what it is for shows nothing else.
+    pub(crate) fn has_only_metadata(&self) -> bool {
+        self.controller.primary.wanted.name.content == Content::Metadata
     }
 
     pub(crate) fn client(&self) -> &Client {

@@ -58,16 +58,10 @@ impl Context {
         let api = Api::namespaced(self.client(), &resource, object.namespace());
         let (generation, now) = (object.generation(), Timestamp::now());
         let patch = |live: &Value| changed_status(live, generation, now, &mut change);
-        match edit(
-            &api,
-            object,
-            self.newest(),
-            Some("status"),
-            self.field_manager(),
-            patch,
-        )
-        .await
-        {
+        let Some(live) = self.with_status(&api).await? else {
+            return Ok(());
+        };
+        match edit(&api, object, live, Some("status"), self.field_manager(), patch).await {
             Ok(Edited::Unchanged(_)) => self.count_suppressed(),
             Ok(Edited::Changed(_) | Edited::Gone) => {}
             Err(Error::Client(error)) if error.is_not_found() => {
@@ -79,6 +73,18 @@ impl Context {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+}
+
+impl Context {
+    /// The newest that is known of the object, with its status: read first if the cache has only metadata. Nothing if it
+    /// is gone.
+    async fn with_status(&self, api: &Api) -> Result<Option<Value>, Error> {
+        match self.written() {
+            None if self.has_only_metadata() => Ok(api.find(self.key().name.as_str()).await?),
+            None => Ok(Some(self.object().to_value())),
+            written => Ok(written),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use skopos_client::{Api, DeleteParams, Patch, WriteParams};
 use skopos_controller::{Action, Builder, Context, Controller, ControllerConfig, Error, Failure};
 use skopos_informer::{Selection, Wanted};
-use skopos_object::{FieldSelector, GroupVersionKind, LabelSelector, Object};
+use skopos_object::{CollectionName, Content, FieldSelector, GroupVersionKind, LabelSelector, Object};
 use skopos_testkit::{Fault, Rule, eventually};
 
 use crate::stage::{Notes, Stage, n_of};
@@ -288,6 +288,40 @@ async fn a_status_takes_account_of_what_the_reconcile_wrote_by_itself() {
             .patch("a", json!({"metadata": {"annotations": {"n": n.to_string()}}}))
             .await;
     }
+    running.stop().await;
+}
+
+/// A cache of nothing but metadata does not show the status, and conditions are replaced as a whole.
+#[tokio::test(start_paused = true)]
+async fn conditions_of_others_stay_although_the_cache_has_only_metadata() {
+    let stage = Stage::new().await;
+    let metadata = CollectionName::from("apps.x.io").with_content(Content::Metadata);
+    let controller = Controller::for_(metadata).reconcile(|_: Object, context: Context| async move {
+        context
+            .status(|status| _ = status.condition("Ready", true, "AllWell", ""))
+            .await?;
+        Ok(Action::Done)
+    });
+    stage.create("a").await;
+    let theirs = json!({"status": {"conditions": [{"type": "Theirs", "status": "True", "reason": "Is",
+        "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]}});
+    stage
+        .apps()
+        .patch_subresource("a", "status", Patch::Merge(&theirs), &WriteParams::default())
+        .await
+        .unwrap();
+    let running = stage.run(controller);
+    eventually(async || {
+        let app = stage.apps().get("a").await.unwrap();
+        let conditions = app["status"]["conditions"].as_array().unwrap().clone();
+        let kinds: Vec<_> = conditions.iter().map(|it| it["type"].clone()).collect();
+        if kinds == ["Theirs", "Ready"] {
+            Ok(())
+        } else {
+            Err(format!("{kinds:?}"))
+        }
+    })
+    .await;
     running.stop().await;
 }
 
