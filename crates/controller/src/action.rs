@@ -12,9 +12,13 @@ pub enum Action {
     /// Nothing, until something changes.
     #[default]
     Done,
-    /// Look again after this time, or earlier if something changes.
+    /// Look again after this time, or earlier if something changes. Not within 10 ms: an object that always wants to
+    /// be looked at would take a worker for itself.
     RequeueAfter(Duration),
 }
+
+/// The least that [`Action::RequeueAfter`] waits.
+pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why a reconcile failed. Made from any error by `?`.
 ///

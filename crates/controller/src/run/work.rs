@@ -13,6 +13,7 @@ use tracing::{Instrument as _, Span, debug, error, error_span, info, warn};
 
 use super::Shared;
 use super::hear::Cause;
+use crate::action::LEAST_PAUSE;
 use crate::finalizer::{self, Life};
 use crate::panics::text_of;
 use crate::records::{Watchman, Written};
@@ -242,7 +243,7 @@ impl Shared {
             Ended::Returned(Ok(Action::RequeueAfter(after))) => {
                 metrics.requeued.inc();
                 debug!(?after, "reconciled, to be looked at again");
-                Outcome::RequeueAfter(after)
+                Outcome::RequeueAfter(after.max(LEAST_PAUSE))
             }
             Ended::Returned(Err(failure)) => self.failed(&failure),
             Ended::Panicked(text) => {

@@ -347,6 +347,24 @@ async fn a_change_of_what_the_controller_was_not_told_of_yet_goes_ahead_of_the_f
     running.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_wants_to_look_again_at_once_has_to_wait_a_little() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, _: Context| {
+        seen.add(app.name());
+        async { Ok(Action::RequeueAfter(Duration::ZERO)) }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until_count("a", 1).await;
+    let begun = Instant::now();
+    notes.until_count("a", 101).await;
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    running.stop().await;
+}
+
 /// What people see beside an app: reason, and note.
 async fn events_of(stage: &Stage, app: &str) -> Vec<(String, String)> {
     let gvk = GroupVersionKind::new("events.k8s.io", "v1", "Event");
