@@ -214,8 +214,10 @@ pub(crate) struct Record {
     pub(crate) written: Written,
     /// When the last of it was written.
     pub(crate) since: Option<Instant>,
-    /// Hashes of what was applied last, by what it was applied to.
-    applied: HashMap<(GroupResource, ObjectKey), Applied>,
+    /// Counts reconciles.
+    round: u64,
+    /// What was applied last, by what it was applied to, and in which round it was last asked for.
+    applied: HashMap<(GroupResource, ObjectKey), (Applied, u64)>,
 }
 
 /// What was applied last, and to which object.
@@ -266,9 +268,11 @@ impl Records {
         uid: &str,
         to: &(GroupResource, ObjectKey),
     ) -> Option<Applied> {
-        let records = self.lock();
-        let record = records.get(key).filter(|record| record.uid == uid)?;
-        record.applied.get(to).cloned()
+        let mut records = self.lock();
+        let record = records.get_mut(key).filter(|record| record.uid == uid)?;
+        let (applied, round) = record.applied.get_mut(to)?;
+        *round = record.round;
+        Some(applied.clone())
     }
 
     /// Notes what was applied.
@@ -282,7 +286,21 @@ impl Records {
         let mut records = self.lock();
         let record = records.entry(key.clone()).or_default();
         record.be(uid);
-        record.applied.insert(to, applied);
+        record.applied.insert(to, (applied, record.round));
+    }
+
+    /// A reconcile of an object begins.
+    pub(crate) fn begin(&self, key: &ObjectKey) {
+        if let Some(record) = self.lock().get_mut(key) {
+            record.round += 1;
+        }
+    }
+
+    /// A reconcile that did all that is to be done has ended: what it did not apply is no longer applied.
+    pub(crate) fn keep_touched(&self, key: &ObjectKey) {
+        if let Some(record) = self.lock().get_mut(key) {
+            record.applied.retain(|_, (_, round)| *round == record.round);
+        }
     }
 
     /// Forgets an object that is gone.
@@ -386,6 +404,26 @@ mod tests {
         );
         let place = Place::of("/api/v1/namespaces/a/services/b").unwrap();
         assert_eq!(written.gone, [(place, "u".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_no_longer_applied_is_forgotten_with_the_next_reconcile_that_is_done() {
+        let (records, key) = (Records::default(), ObjectKey::from("a/b"));
+        let to = |name: &str| (GroupResource::new("", "configmaps"), ObjectKey::from(name));
+        let applied = || Applied {
+            uid: "m".to_owned(),
+            hash: 1,
+        };
+        records.begin(&key);
+        records.set_applied(&key, "u", to("old"), applied());
+        records.set_applied(&key, "u", to("kept"), applied());
+        records.keep_touched(&key);
+        records.begin(&key);
+        assert_eq!(records.applied(&key, "u", &to("kept")), Some(applied()));
+        records.set_applied(&key, "u", to("new"), applied());
+        records.keep_touched(&key);
+        let known = ["old", "kept", "new"].map(|name| records.applied(&key, "u", &to(name)).is_some());
+        assert_eq!(known, [false, true, true]);
     }
 
     #[test]

@@ -106,9 +106,13 @@ impl Shared {
         let uid = object.uid().to_owned();
         let context = Context::new(Arc::clone(self), object, work.attempt(), &watchman);
         let shared = Arc::clone(self);
+        self.records.begin(work.key());
         let ended = self.timed(async move { shared.reconcile(context).await }).await;
         // However it ended: what was written was written.
         self.records.add(work.key(), &uid, watchman.take());
+        if matches!(ended, Ended::Returned(Ok(Action::Done))) {
+            self.records.keep_touched(work.key());
+        }
         ended
     }
 
