@@ -18,4 +18,31 @@ pub trait WriteGuard: Send + Sync {
 
     /// Hears that the server did it.
     fn written(&self, call: &Call, answer: &Answer);
+
+    /// Hears that a write which was admitted is over, once for each time it was; also if nobody waits for it any more.
+    fn ended(&self, call: &Call, fate: Fate) {
+        let _ = (call, fate);
+    }
+}
+
+/// Whether it is known what became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The server did it, or refused it.
+    Known,
+    /// It may have happened, and may still happen: the answer was lost, late, or not waited for.
+    Unknown,
+}
+
+/// A write on its way. Dropped with the future that waits for its answer.
+pub(crate) struct Sent<'a> {
+    pub(crate) guard: &'a dyn WriteGuard,
+    pub(crate) call: &'a Call,
+    pub(crate) fate: Fate,
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        self.guard.ended(self.call, self.fate);
+    }
 }

@@ -16,13 +16,14 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
 use crate::body::Chunks;
+use crate::guard::Sent;
 use crate::history::HistoryOfServer;
 use crate::limits::{Bucket, Limits, Retry};
 use crate::requests::Requests;
 use crate::resource::escape;
 use crate::transport::LongLived;
 use crate::warning::warnings;
-use crate::{Error, WriteGuard};
+use crate::{Error, Fate, WriteGuard};
 
 /// A handle on one API server. Cheap to clone.
 #[derive(Clone)]
@@ -304,9 +305,22 @@ impl Client {
         })?;
         let latest = Instant::now() + ANSWER_TIMEOUT;
         let until = admitted.map_or(latest, |until| until.min(latest));
-        let answer = self.answer_before(call, until).await?;
-        guard.written(call, &answer);
-        Ok(answer)
+        let mut sent = Sent {
+            guard: &**guard,
+            call,
+            fate: Fate::Unknown,
+        };
+        let answer = self.answer_before(call, until).await;
+        match &answer {
+            Ok(answer) => {
+                sent.fate = Fate::Known;
+                guard.written(call, answer);
+            }
+            // A server that fails may have begun.
+            Err(error) if error.status().is_some_and(|status| status.code < 500) => sent.fate = Fate::Known,
+            Err(_) => {}
+        }
+        answer
     }
 
     async fn answer_before(&self, call: &Call, until: Instant) -> Result<Answer, Error> {

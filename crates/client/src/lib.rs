@@ -51,7 +51,7 @@ pub use collections::Discovery;
 pub use connect::{ConnectError, InCluster, Pod, SERVICE_ACCOUNT_DIR, Sources, Tried, connect};
 pub use discovery::discover;
 pub use error::Error;
-pub use guard::WriteGuard;
+pub use guard::{Fate, WriteGuard};
 pub use http_client::{Answer, Call, Client};
 pub use limits::{Limits, Rate, Retry};
 pub use list::{ListParams, ListStream};

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use skopos_client::{Answer, Api, Call, Client, Error, Limits, WriteGuard, WriteParams};
+use skopos_client::{Answer, Api, Call, Client, Error, Fate, Limits, WriteGuard, WriteParams};
 use support::{Exchange, exchange, resource, scripted};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Admits writes until a time, and keeps what was written.
-struct Until(Option<Instant>, Mutex<Vec<String>>);
+struct Until(Option<Instant>, Mutex<Vec<String>>, Mutex<Vec<Fate>>);
 
 impl WriteGuard for Until {
     fn admit(&self, _: &Call) -> Result<Option<Instant>, Box<dyn std::error::Error + Send + Sync>> {
@@ -30,10 +30,14 @@ impl WriteGuard for Until {
         let line = format!("{} {} {}", call.method(), call.path(), answer.code);
         self.1.lock().unwrap().push(line);
     }
+
+    fn ended(&self, _: &Call, fate: Fate) {
+        self.2.lock().unwrap().push(fate);
+    }
 }
 
 fn guarded(script: Vec<Exchange>, until: Option<Instant>) -> (Api, Arc<Until>, impl Fn() -> usize) {
-    let guard = Arc::new(Until(until, Mutex::default()));
+    let guard = Arc::new(Until(until, Mutex::default(), Mutex::default()));
     let (client, left) = scripted(script);
     let client = client.with_limits(&Limits::default()).guarded(guard.clone());
     let left = move || left.lock().unwrap().len();
@@ -48,6 +52,31 @@ async fn tells_the_guard_of_writes_and_not_of_reads() {
     api.create(&json!({}), &WriteParams::default()).await.unwrap();
     let written = guard.1.lock().unwrap().clone();
     assert_eq!(written, [format!("POST {} 201", api.path())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tells_the_guard_whether_what_was_sent_may_still_happen() {
+    let script = vec![
+        exchange(&[], 201, "{}"),
+        exchange(
+            &[],
+            409,
+            r#"{"kind": "Status", "code": 409, "reason": "Conflict"}"#,
+        ),
+        exchange(
+            &[],
+            504,
+            r#"{"kind": "Status", "code": 504, "reason": "Timeout"}"#,
+        ),
+    ];
+    let (api, guard, _) = guarded(script, None);
+    for _ in 0..3 {
+        let _ = api.create(&json!({}), &WriteParams::default()).await;
+    }
+    assert_eq!(
+        *guard.2.lock().unwrap(),
+        [Fate::Known, Fate::Known, Fate::Unknown]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +113,7 @@ async fn begins_nothing_more_of_a_write_whose_time_ended_in_a_pause() {
     });
     let client = Client::new(kube::Client::new(service, "default"), "in process");
     let until = Instant::now() + Duration::from_secs(3);
-    let client = client.guarded(Arc::new(Until(Some(until), Mutex::default())));
+    let client = client.guarded(Arc::new(Until(Some(until), Mutex::default(), Mutex::default())));
     let api = Api::all(&client, &resource());
     let writing = tokio::spawn(async move { api.create(&json!({}), &WriteParams::default()).await });
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -13,6 +13,7 @@ mod simulation;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use std::{fmt, future};
 
 use prometheus_client::registry::Registry;
@@ -254,6 +255,11 @@ impl Resigned {
             }
         }
         Ok(Release::NotHeld)
+    }
+
+    /// For how long the others wait if the lease is not given back; nothing if it is not this replica's.
+    pub(crate) fn holds_for(&self) -> Option<Duration> {
+        self.election.may_hold().then_some(self.config.lease_duration)
     }
 
     async fn within<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {

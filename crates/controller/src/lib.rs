@@ -23,6 +23,7 @@ mod leader;
 mod events;
 mod health;
 mod metrics;
+mod outstanding;
 mod panics;
 mod records;
 

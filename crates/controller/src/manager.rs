@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use crate::outstanding::Outstanding;
 use crate::run::{ControllerQueue, Environment};
 use crate::{
     Controller, Elector, Events, EventsConfig, Fence, Health, HealthServer, LeaderConfig, LeaderConfigError,
@@ -99,6 +100,7 @@ impl Manager {
             informers: Informers::new(Arc::new(discovery.clone()), config.informers),
             discovery,
             fence,
+            outstanding: Outstanding::default(),
             metrics: Metrics::new(),
             recorder,
             grace: config.grace,
@@ -156,7 +158,8 @@ impl Manager {
     }
 
     /// Runs everything until `shutdown`. Then nothing new is begun, what runs is finished or cancelled in time, the
-    /// last events are written, the caches stop, and the lease is given back last.
+    /// last events are written, the caches stop, and the lease is given back last; unless a write
+    /// of a reconcile was not answered and may happen yet, then it runs out.
     ///
     /// Fails only at the start: if two controllers have one name, or if the endpoint cannot be served.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), io::Error> {
@@ -174,7 +177,7 @@ impl Manager {
         events.stop("events").await;
         caches.stop("caches").await;
         if let Some(resigned) = election.stop("election").await {
-            release(resigned).await;
+            release(resigned, &self.environment.outstanding).await;
         }
         serving.stop("endpoint").await;
         Ok(())
@@ -242,8 +245,15 @@ impl<T: Send + 'static> Part<T> {
     }
 }
 
-/// Gives the lease back, so that the next leader need not wait for its end.
-async fn release(resigned: Resigned) {
+/// Gives the lease back, so that the next leader need not wait for its end. Not if a write may still happen beside it.
+async fn release(resigned: Resigned, outstanding: &Outstanding) {
+    let held = resigned.holds_for();
+    if held.is_some_and(|time| outstanding.may_happen_within(time)) {
+        warn!(
+            "a write was not answered and may still happen; the lease is kept, and the others wait for its end"
+        );
+        return;
+    }
     match resigned.release().await {
         Ok(release) => info!(?release, "stopped"),
         Err(error) => warn!(%error, "could not give back the lease; the others wait for its end"),

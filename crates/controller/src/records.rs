@@ -8,17 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hashbrown::HashMap;
 use http::Method;
 use serde_json::Value;
-use skopos_client::{Answer, Call, WriteGuard};
+use skopos_client::{Answer, Call, Fate, WriteGuard};
 use skopos_object::{GroupResource, Object, ObjectKey, ResourceVersion};
 use tokio::time::Instant;
 
 use crate::Fence;
+use crate::outstanding::Outstanding;
 
 /// Watches over the writes of one reconcile: holds them back when this replica does not lead, and keeps what a
 /// cache has to show afterwards.
 #[derive(Debug)]
 pub(crate) struct Watchman {
     fence: Fence,
+    outstanding: Outstanding,
     /// What is reconciled, if it is there.
     object: Option<Object>,
     written: Mutex<Written>,
@@ -45,9 +47,10 @@ pub(crate) struct State {
 
 impl Watchman {
     /// Over the writes of a reconcile of this object, or of one that is gone.
-    pub(crate) fn new(fence: Fence, object: Option<&Object>) -> Arc<Self> {
+    pub(crate) fn new(fence: &Fence, outstanding: &Outstanding, object: Option<&Object>) -> Arc<Self> {
         Arc::new(Self {
-            fence,
+            fence: fence.clone(),
+            outstanding: outstanding.clone(),
             object: object.cloned(),
             written: Mutex::default(),
             newest: Mutex::default(),
@@ -92,7 +95,13 @@ impl Watchman {
 
 impl WriteGuard for Watchman {
     fn admit(&self, _: &Call) -> Result<Option<Instant>, Box<dyn StdError + Send + Sync>> {
-        self.fence.check().map_err(Into::into)
+        let until = self.fence.check()?;
+        self.outstanding.sent();
+        Ok(until)
+    }
+
+    fn ended(&self, _: &Call, fate: Fate) {
+        self.outstanding.ended(fate);
     }
 
     fn written(&self, call: &Call, answer: &Answer) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use skopos_client::{Client, Discovery};
 use skopos_informer::{Informer, Informers, SyncWatch};
-use skopos_object::{Content, ObjectKey};
+use skopos_object::{Content, Object, ObjectKey};
 use skopos_queue::{Leftovers, Queue};
 use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
@@ -23,7 +23,8 @@ use tracing::{Instrument as _, error_span, info, warn};
 use self::caches::Caches;
 use self::hear::Heard;
 use crate::metrics::{ControllerMetrics, Metrics};
-use crate::records::Records;
+use crate::outstanding::Outstanding;
+use crate::records::{Records, Watchman};
 use crate::source::Primary;
 use crate::{Controller, Fence, Recorder};
 
@@ -34,6 +35,7 @@ pub(crate) struct Environment {
     pub(crate) discovery: Discovery,
     pub(crate) informers: Informers,
     pub(crate) fence: Fence,
+    pub(crate) outstanding: Outstanding,
     pub(crate) metrics: Metrics,
     pub(crate) recorder: Recorder,
     /// How long running reconciles are given when the process stops.
@@ -157,6 +159,14 @@ impl Shared {
     /// Whether the cache of what it is for shows nothing else.
     pub(crate) fn has_only_metadata(&self) -> bool {
         self.controller.primary.wanted.name.content == Content::Metadata
+    }
+
+    /// One who watches over the writes of a reconcile.
+    fn watchman(&self, object: Option<&Object>) -> Arc<Watchman> {
+        let Environment {
+            fence, outstanding, ..
+        } = &self.environment;
+        Watchman::new(fence, outstanding, object)
     }
 
     pub(crate) fn client(&self) -> &Client {

@@ -16,7 +16,7 @@ use super::hear::Cause;
 use crate::action::LEAST_PAUSE;
 use crate::finalizer::{self, Life};
 use crate::panics::text_of;
-use crate::records::{Watchman, Written};
+use crate::records::Written;
 use crate::{Action, Context, EventKind, Failure};
 
 /// How a reconcile ended.
@@ -102,7 +102,7 @@ impl Shared {
     }
 
     async fn process_object(self: &Arc<Self>, work: &Work<ObjectKey>, object: Object) -> Ended {
-        let watchman = Watchman::new(self.environment.fence.clone(), Some(&object));
+        let watchman = self.watchman(Some(&object));
         let uid = object.uid().to_owned();
         let context = Context::new(Arc::clone(self), object, work.attempt(), &watchman);
         let shared = Arc::clone(self);
@@ -122,7 +122,7 @@ impl Shared {
             self.heard.take(key);
             return work.done();
         };
-        let watchman = Watchman::new(self.environment.fence.clone(), None);
+        let watchman = self.watchman(None);
         let client = self.environment.client.clone().guarded(watchman);
         let span = error_span!(
             "reconcile",

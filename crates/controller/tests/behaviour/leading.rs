@@ -90,6 +90,48 @@ async fn the_lease_is_kept_until_what_runs_is_finished_and_given_back_last() {
     second.stop().await;
 }
 
+/// A write that is under way when the grace is over may happen later, beside the next leader.
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_not_given_back_while_a_write_is_unanswered() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |_: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            seen.add("writes");
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+            context.apply(&map).await?;
+            Ok(Action::Done)
+        }
+    });
+    let slow = Rule::write().resource("configmaps");
+    let slow = slow.then(Fault::Slow(Duration::from_secs(3600)));
+    stage.server.faults().add(slow);
+    let quick = ManagerConfig {
+        grace: Duration::from_secs(1),
+        ..config("first")
+    };
+    let first = stage.run_with(quick, controller);
+    stage.create("a").await;
+    notes.until(&["writes"]).await;
+    let second = replica(&stage, "second", noting(&notes, "second"));
+    eventually(async || match second.queue.len() {
+        1 => Ok(()),
+        _ => Err("no cache yet"),
+    })
+    .await;
+    first.stop().await;
+    let stopped = Instant::now();
+    notes.until_count("second: a 1", 1).await;
+    let after = stopped.elapsed();
+    assert!(
+        (Duration::from_secs(5)..Duration::from_secs(20)).contains(&after),
+        "{after:?}"
+    );
+    second.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dead_leader_is_followed_after_its_lease() {
     let stage = Stage::new().await;
