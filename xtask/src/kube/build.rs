@@ -114,12 +114,32 @@ fn go(module: &Path) -> Command {
 }
 
 /// Writes a module that requires Kubernetes with its libraries at their published versions.
+///
+/// It is made beside its place and moved there: one that was interrupted half-way would be taken for whole.
 fn prepare_module(module: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(module.join("etcd"))?;
-    std::fs::write(module.join("etcd/main.go"), ETCD_MAIN)?;
-    if module.join("go.mod").is_file() {
+    if is_prepared(module) {
         return Ok(());
     }
+    let unfinished = module.with_extension("unfinished");
+    for old in [module, &unfinished] {
+        if old.exists() {
+            std::fs::remove_dir_all(old)?;
+        }
+    }
+    std::fs::create_dir_all(unfinished.join("etcd"))?;
+    std::fs::write(unfinished.join("etcd/main.go"), ETCD_MAIN)?;
+    write_go_mod(&unfinished)?;
+    Ok(std::fs::rename(&unfinished, module)?)
+}
+
+/// Whether the module requires what is built: `go mod init` alone writes a file that requires nothing.
+fn is_prepared(module: &Path) -> bool {
+    let go_mod = std::fs::read_to_string(module.join("go.mod")).unwrap_or_default();
+    let required = format!("k8s.io/kubernetes {VERSION}");
+    go_mod.contains(&required) && module.join("etcd/main.go").is_file()
+}
+
+fn write_go_mod(module: &Path) -> anyhow::Result<()> {
     run(go(module).args(["mod", "init", "skopos.dev/kube"])).context("go is needed to build Kubernetes")?;
     let kubernetes = format!("k8s.io/kubernetes@{VERSION}");
     let output = go(module)
@@ -156,6 +176,22 @@ fn staging_libraries(go_mod: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `go mod init` was done and what follows was not: every later build failed, until somebody deleted the file.
+    #[test]
+    fn a_module_that_requires_nothing_is_not_prepared() {
+        let module = std::env::temp_dir().join(format!("skopos-module-{}", std::process::id()));
+        std::fs::create_dir_all(module.join("etcd")).unwrap();
+        std::fs::write(module.join("etcd/main.go"), ETCD_MAIN).unwrap();
+        let is_prepared_with = |go_mod: &str| {
+            std::fs::write(module.join("go.mod"), go_mod).unwrap();
+            is_prepared(&module)
+        };
+        assert!(!is_prepared_with("module skopos.dev/kube\n\ngo 1.26\n"));
+        let whole = format!("module skopos.dev/kube\n\nrequire (\n\tk8s.io/kubernetes {VERSION}\n)\n");
+        assert!(is_prepared_with(&whole));
+        std::fs::remove_dir_all(&module).unwrap();
+    }
 
     #[test]
     fn finds_the_libraries_that_come_from_the_tree() {
