@@ -51,6 +51,24 @@ pub(crate) fn returns_deleted_object(resource: &Resource) -> bool {
     )
 }
 
+/// What becomes of the dependents of a deleted object if nothing is said of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dependents {
+    Deleted,
+    /// They are orphaned, as they were when the kind was young.
+    Kept,
+    /// Garbage collection passes over the kind.
+    Ignored,
+}
+
+pub(crate) fn dependents(resource: &Resource) -> Dependents {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("batch", "jobs") | ("", "replicationcontrollers") => Dependents::Kept,
+        ("" | "events.k8s.io", "events") => Dependents::Ignored,
+        _ => Dependents::Deleted,
+    }
+}
+
 /// Complaints about the name of an object.
 pub(crate) fn name_errors(resource: &Resource, name: &str) -> Vec<String> {
     match &resource.source {

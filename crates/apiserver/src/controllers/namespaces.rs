@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::RETRY_AFTER;
-use crate::options::DeleteOptions;
+use crate::options::{DeleteOptions, Propagation};
 use crate::registry::Resource;
 use crate::state::Shared;
 use crate::versions;
@@ -233,6 +233,10 @@ impl Shared {
             registry.stored().into_iter().filter(|r| r.namespaced).collect();
         resources.sort_by_key(|r| !r.is("", "pods"));
         let now = Timestamp::now();
+        let options = DeleteOptions {
+            propagation: Some(Propagation::Background),
+            ..DeleteOptions::default()
+        };
         let prefix = format!("{name}/");
         let mut left = Vec::new();
         for resource in &resources {
@@ -245,7 +249,7 @@ impl Shared {
                 .list(&resource.space, &range)
                 .map_err(|e| Status::internal(e.to_string()))?;
             for entry in page.items {
-                delete_entry(self, resource, &entry.key, &DeleteOptions::default(), now).await?;
+                delete_entry(self, resource, &entry.key, &options, now).await?;
                 if let Some(entry) = self.store.get(&resource.space, &entry.key) {
                     let finalizers = versions::parse(&entry)?
                         .finalizers()

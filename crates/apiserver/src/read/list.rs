@@ -30,6 +30,17 @@ pub(crate) struct Selected {
     remaining: Option<i64>,
 }
 
+impl Selected {
+    /// What a list of them says about itself.
+    pub(crate) fn meta(&self) -> ListMeta {
+        ListMeta {
+            resource_version: self.revision.to_string(),
+            continue_token: self.continue_token.clone(),
+            remaining: self.remaining,
+        }
+    }
+}
+
 pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<Answer, Status> {
     let wanted = Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::List)?;
     let options = ListOptions::parse(&call.query, false)?;
@@ -37,11 +48,7 @@ pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<Answer, Status>
         super::wait_for_version(shared, options.resource_version.unwrap_or(0)).await?;
     }
     let selected = select(shared, call, &options)?;
-    let meta = ListMeta {
-        resource_version: selected.revision.to_string(),
-        continue_token: selected.continue_token,
-        remaining: selected.remaining,
-    };
+    let meta = selected.meta();
     let as_stored = |entry: &Arc<Entry>| versions::is_servable_as_stored(&call.resource, entry);
     if wanted.is_plain_json() && selected.items.iter().all(as_stored) {
         return Ok(Answer::Response(Box::new(respond_as_stored(
@@ -61,20 +68,12 @@ pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<Answer, Status>
 }
 
 /// A list of objects that are not in the store any more, as deletecollection answers.
-pub(crate) fn respond_with_values(
-    call: &Call,
-    revision: Revision,
-    items: Vec<Value>,
-) -> Result<Answer, Status> {
+pub(crate) fn respond_with_values(call: &Call, meta: &ListMeta, items: Vec<Value>) -> Result<Answer, Status> {
     let wanted = Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::List)?;
-    let meta = ListMeta {
-        resource_version: revision.to_string(),
-        ..ListMeta::default()
-    };
     let body = present::list(
         &wanted,
         &call.resource,
-        &meta,
+        meta,
         items.into_iter(),
         call.now.as_second(),
     )?;

@@ -1,22 +1,25 @@
 //! Delete: at once, or by marking the object and waiting for its finalizers.
 
+mod plan;
+
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 use skopos_object::{Details, GroupResource, Status, json};
 use skopos_store::{Entry, Expect, WriteError};
 
+use self::plan::{Plan, plan};
 use super::{ObjectExt as _, commit, prepare};
 use crate::call::{Answer, Call};
-use crate::options::{DeleteOptions, ListOptions, Propagation};
+use crate::options::{DeleteOptions, ListOptions};
 use crate::present::{self, Types};
 use crate::registry::Resource;
 use crate::state::Shared;
-use crate::{definition, read, strategy, versions};
+use crate::{read, strategy, versions};
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+/// Said where a job is deleted and nothing is said of its pods.
+const PODS_STAY: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// What has become of an object that was to be deleted.
 #[derive(Debug)]
@@ -25,6 +28,14 @@ pub(crate) enum Deleted {
     Gone(Value),
     /// It is marked, and goes once its finalizers are done.
     Marked(Arc<Entry>),
+}
+
+impl Deleted {
+    /// The last state of an object, at the version of its end.
+    fn gone(mut last: Value, end: &Entry) -> Deleted {
+        last.set_meta("resourceVersion", end.modified.to_string());
+        Deleted::Gone(last)
+    }
 }
 
 pub(crate) async fn delete(shared: &Shared, call: &Call) -> Result<Answer, Status> {
@@ -55,7 +66,11 @@ fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
         true => None,
         false => Some(decode_options(call)?),
     };
-    DeleteOptions::parse(&call.query, body.as_ref())
+    let options = DeleteOptions::parse(&call.query, body.as_ref())?;
+    if options.propagation.is_none() && call.resource.is("batch", "jobs") {
+        call.warn(PODS_STAY);
+    }
+    Ok(options)
 }
 
 fn decode_options(call: &Call) -> Result<Value, Status> {
@@ -78,14 +93,10 @@ pub(crate) async fn delete_collection(shared: &Shared, call: &Call) -> Result<An
     let mut items = Vec::with_capacity(listed.items.len());
     for entry in &listed.items {
         // The answer shows the objects as they were listed, also those that are only marked.
-        if delete_entry(shared, &call.resource, &entry.key, &options, call.now)
-            .await?
-            .is_some()
-        {
-            items.push(versions::from_entry(&call.resource, entry)?);
-        }
+        delete_entry(shared, &call.resource, &entry.key, &options, call.now).await?;
+        items.push(versions::from_entry(&call.resource, entry)?);
     }
-    read::respond_with_values(call, shared.store.revision(), items)
+    read::respond_with_values(call, &listed.meta(), items)
 }
 
 /// Deletes one object or marks it; `None` when it is not there.
@@ -118,14 +129,16 @@ pub(crate) async fn delete_entry(
                 ))));
             }
             Plan::Remove if options.dry_run => return Ok(Some(Deleted::Gone(old))),
+            Plan::MarkAndRemove(marked) if options.dry_run => return Ok(Some(Deleted::Gone(marked))),
             Plan::Mark(marked) => shared
                 .put(resource, key, Expect::At(entry.modified), &marked)
                 .await
                 .map(Deleted::Marked),
+            Plan::MarkAndRemove(marked) => mark_and_remove(shared, resource, key, &entry, marked).await,
             Plan::Remove => shared
                 .remove(resource, key, Expect::At(entry.modified), &old)
                 .await
-                .map(|_| Deleted::Gone(old)),
+                .map(|entry| Deleted::gone(old, &entry)),
         };
         match outcome {
             Ok(deleted) => return Ok(Some(deleted)),
@@ -135,74 +148,22 @@ pub(crate) async fn delete_entry(
     }
 }
 
-/// What deleting an object comes to.
-#[derive(Debug, PartialEq)]
-enum Plan {
-    Remove,
-    Mark(Value),
-    /// It is being deleted already, and this deletion changes nothing.
-    Keep,
-}
-
-fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, now: Timestamp) -> Plan {
-    let mut new = old.clone();
-    let mut finalizers: Vec<String> = old.finalizers().into_iter().map(str::to_owned).collect();
-    apply_propagation(&mut finalizers, options.propagation);
-    if definition::is_definition(resource) && !old.is_deleting() {
-        add(&mut finalizers, definition::CLEANUP_FINALIZER);
-    }
-    new.set_finalizers(&finalizers);
-    let grace_seconds = grace_period(resource, old, options);
-    if finalizers.is_empty() && grace_seconds == 0 && !holds_namespace(resource, old) {
-        return Plan::Remove;
-    }
-    if !old.is_deleting() {
-        let until = now + SignedDuration::from_secs(grace_seconds);
-        prepare::mark_deleting(resource, &mut new, until, grace_seconds);
-        if resource.is("", "namespaces") {
-            new["status"]["phase"] = Value::from("Terminating");
-        }
-        if definition::is_definition(resource) {
-            definition::mark_terminating(&mut new, now);
-        }
-    } else if old
-        .meta("deletionGracePeriodSeconds")
-        .and_then(Value::as_i64)
-        .unwrap_or(0)
-        > grace_seconds
-    {
-        new.set_meta("deletionGracePeriodSeconds", grace_seconds);
-    }
-    if new == *old { Plan::Keep } else { Plan::Mark(new) }
-}
-
-fn apply_propagation(finalizers: &mut Vec<String>, propagation: Option<Propagation>) {
-    let Some(propagation) = propagation else { return };
-    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
-    match propagation {
-        Propagation::Background => {}
-        Propagation::Foreground => add(finalizers, FOREGROUND),
-        Propagation::Orphan => add(finalizers, ORPHAN),
-    }
-}
-
-fn add(finalizers: &mut Vec<String>, finalizer: &str) {
-    if !finalizers.iter().any(|f| f == finalizer) {
-        finalizers.push(finalizer.to_owned());
-    }
-}
-
-/// Only pods that have been given to a node are deleted gracefully.
-fn grace_period(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or("");
-    let finished = ["Succeeded", "Failed"].contains(&text("/status/phase"));
-    if !resource.is("", "pods") || text("/spec/nodeName").is_empty() || finished {
-        return 0;
-    }
-    let wanted = object
-        .pointer("/spec/terminationGracePeriodSeconds")
-        .and_then(Value::as_i64);
-    options.grace_period_seconds.or(wanted).unwrap_or(30).max(0)
+/// Marks an object and removes it: watchers see both.
+async fn mark_and_remove(
+    shared: &Shared,
+    resource: &Arc<Resource>,
+    key: &str,
+    entry: &Entry,
+    marked: Value,
+) -> Result<Deleted, WriteError> {
+    let entry = shared
+        .put(resource, key, Expect::At(entry.modified), &marked)
+        .await?;
+    let marked = versions::in_storage(resource, &entry).unwrap_or(marked);
+    shared
+        .remove(resource, key, Expect::At(entry.modified), &marked)
+        .await
+        .map(|entry| Deleted::gone(marked, &entry))
 }
 
 /// A namespace stays until its own finalizers, in `spec`, are done.
@@ -212,12 +173,8 @@ fn holds_namespace(resource: &Resource, object: &Value) -> bool {
 }
 
 /// An object without finalizers that is nevertheless not to be removed yet.
-pub(super) fn is_held(resource: &Resource, object: &Value) -> bool {
-    let grace = object
-        .meta("deletionGracePeriodSeconds")
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
-    holds_namespace(resource, object) || grace > 0
+pub(crate) fn is_held(resource: &Resource, object: &Value) -> bool {
+    holds_namespace(resource, object) || plan::grace_seconds(object) > 0
 }
 
 /// `/finalize` of a namespace changes nothing but its `spec.finalizers`.

@@ -351,3 +351,44 @@ async fn an_immutable_config_map_can_only_be_deleted() {
     let status: Value = server.delete(&format!("{MAPS}/a")).await.ok();
     assert_eq!(status["status"], "Success");
 }
+
+/// Creates a pod on a node, where it is given time to end.
+async fn pod_on_a_node(server: &Server, spec: Value) -> String {
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {
+        "automountServiceAccountToken": false, "nodeName": "node", "containers": [{"name": "c", "image": "i"}],
+    }});
+    let fields = spec.as_object().unwrap().clone();
+    pod["spec"].as_object_mut().unwrap().extend(fields);
+    server.post(&format!("{HOME}/pods"), pod).await.ok();
+    format!("{HOME}/pods/p")
+}
+
+fn deletion_time(object: &Value) -> jiff::Timestamp {
+    let time = object["metadata"]["deletionTimestamp"].as_str();
+    time.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn less_time_for_a_pod_counts_from_its_first_deletion() {
+    let server = Server::start().await;
+    let pod = pod_on_a_node(&server, json!({})).await;
+    let first = server
+        .delete(&format!("{pod}?gracePeriodSeconds=3000"))
+        .await
+        .ok();
+    let unchanged = server.delete(&pod).await.ok();
+    assert_eq!(unchanged, first, "no options ask for nothing new");
+    let sooner = server
+        .delete(&format!("{pod}?gracePeriodSeconds=1000"))
+        .await
+        .ok();
+    assert_eq!(sooner["metadata"]["deletionGracePeriodSeconds"], 1000);
+    assert_eq!(
+        deletion_time(&first)
+            .duration_since(deletion_time(&sooner))
+            .as_secs(),
+        2000
+    );
+    server.delete(&format!("{pod}?gracePeriodSeconds=0")).await.ok();
+    assert_eq!(server.get(&pod).await.code, 404);
+}

@@ -18,6 +18,13 @@ pub(super) fn pod(pod: &mut Value) {
         }
     }
     or(spec, "enableServiceLinks", true);
+    // A time that is negative counts as the shortest.
+    if spec["terminationGracePeriodSeconds"]
+        .as_i64()
+        .is_some_and(|seconds| seconds < 0)
+    {
+        spec["terminationGracePeriodSeconds"] = 1.into();
+    }
 }
 
 /// Defaults of a pod template.
