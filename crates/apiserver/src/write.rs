@@ -15,7 +15,7 @@ mod update;
 pub(crate) use apply::Configuration;
 pub(crate) use commit::{encode_unsaved, storage_failed};
 pub(crate) use create::create;
-pub(crate) use delete::{delete, delete_collection, delete_entry};
+pub(crate) use delete::{delete, delete_collection, delete_entry, is_held};
 pub(crate) use metadata::rfc3339;
 pub(crate) use object::ObjectExt;
 use ownership::{Author, track};

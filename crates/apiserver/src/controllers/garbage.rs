@@ -4,6 +4,8 @@
 //! objects that have owners. On start it is rebuilt from the store.
 
 mod graph;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +25,7 @@ use crate::options::{DeleteOptions, Propagation};
 use crate::registry::{Registry, Resource};
 use crate::state::Shared;
 use crate::versions;
-use crate::write::{ObjectExt as _, OwnWrite, delete_entry, track_own};
+use crate::write::{ObjectExt as _, OwnWrite, delete_entry, is_held, track_own};
 
 /// The graph of owners and dependents, and what is to be looked at.
 #[derive(Debug)]
@@ -176,45 +178,22 @@ impl Shared {
         let Some((resource, key)) = resolve(registry, place) else {
             return Ok(false);
         };
-        let Some(entry) = self.store.get(&resource.space, &key) else {
-            return Ok(false);
+        let read = || -> Result<_, Status> {
+            let entry = self.store.get(&resource.space, &key);
+            entry.map(|entry| versions::parse(&entry)).transpose()
         };
-        let object = versions::parse(&entry)?;
-        let circular = self.garbage.is_circular(object.uid());
-        if circular {
-            self.unblock(&resource, &key).await?;
+        match read()? {
+            Some(object) if !object.is_deleting() => {
+                self.collect_dependent(registry, &resource, &key, &object).await?;
+            }
+            // Being deleted is a way without a turn: its owner waits for its end.
+            _ => {}
         }
         let is_blocking = |r: &Value| r["uid"] == owner && r["blockOwnerDeletion"] == true;
-        let blocks = !circular && owner_references(&object).iter().any(is_blocking);
-        let other_owner = owner_references(&object).iter().any(|reference| {
-            reference["uid"] != owner && self.owner_state(registry, &object, reference) == Owner::Solid
-        });
-        if other_owner {
-            self.release_dependent(registry, place, owner).await?;
-            return Ok(false);
-        }
-        if !object.is_deleting() {
-            let has_dependents = self.garbage.graph().dependents.contains_key(object.uid());
-            let propagation = if has_dependents {
-                Propagation::Foreground
-            } else {
-                Propagation::Background
-            };
-            let options = DeleteOptions {
-                propagation: Some(propagation),
-                precondition_uid: Some(object.uid().to_owned()),
-                ..DeleteOptions::default()
-            };
-            match delete_entry(self, &resource, &key, &options, Timestamp::now()).await {
-                // Recreated under the same name meanwhile: the new one is nobody's dependent yet.
-                Err(status) if status.code == 409 => {}
-                other => _ = other?,
-            }
-        }
-        Ok(blocks && self.store.get(&resource.space, &key).is_some())
+        Ok(read()?.is_some_and(|object| owner_references(&object).iter().any(is_blocking)))
     }
 
-    /// Deletes an object whose owners are all gone, or takes the gone ones out of it.
+    /// Deletes an object whose owners are all gone or going, or takes those out of it.
     async fn collect_dependent(
         &self,
         registry: &Registry,
@@ -227,31 +206,54 @@ impl Shared {
             .iter()
             .map(|owner| self.owner_state(registry, object, owner))
             .collect();
-        if owners.is_empty()
-            || states
+        // Of which nothing can be said may be what keeps it.
+        if owners.is_empty() || states.contains(&Owner::Unknown) {
+            return Ok(());
+        }
+        if states.contains(&Owner::Solid) {
+            let leaving = owners
                 .iter()
-                .all(|state| matches!(state, Owner::Solid | Owner::Unknown))
-        {
-            return Ok(());
+                .zip(&states)
+                .filter(|(_, state)| **state != Owner::Solid);
+            let leaving: Vec<&str> = leaving.filter_map(|(owner, _)| owner["uid"].as_str()).collect();
+            return self.release(resource, key, &leaving).await;
         }
-        let is_kept = states
-            .iter()
-            .any(|state| matches!(state, Owner::Solid | Owner::Unknown));
-        if is_kept {
-            for (owner, state) in owners.iter().zip(&states) {
-                if let (Owner::Absent, Some(uid)) = (state, owner["uid"].as_str()) {
-                    self.release(resource, key, uid).await?;
-                }
-            }
-            return Ok(());
+        let has_dependents = self.garbage.graph().dependents.contains_key(object.uid());
+        if !states.contains(&Owner::Waiting) || !has_dependents {
+            return self
+                .delete_as_seen(resource, key, object, wanted_propagation(object))
+                .await;
         }
+        if !self.garbage.is_circular(object.uid()) {
+            return self
+                .delete_as_seen(resource, key, object, Propagation::Foreground)
+                .await;
+        }
+        self.unblock(resource, key).await?;
+        let Some(entry) = self.store.get(&resource.space, key) else {
+            return Ok(());
+        };
+        let unblocked = versions::parse(&entry)?;
+        self.delete_as_seen(resource, key, &unblocked, Propagation::Foreground)
+            .await
+    }
+
+    /// Deletes an object unless it has changed: what was found out about its owners may no longer be true then.
+    async fn delete_as_seen(
+        &self,
+        resource: &Arc<Resource>,
+        key: &str,
+        object: &Value,
+        propagation: Propagation,
+    ) -> Result<(), Status> {
         let options = DeleteOptions {
             precondition_uid: Some(object.uid().to_owned()),
-            propagation: default_propagation(object),
+            precondition_version: Some(object.meta_str("resourceVersion").to_owned()),
+            propagation: Some(propagation),
             ..DeleteOptions::default()
         };
         match delete_entry(self, resource, key, &options, Timestamp::now()).await {
-            // Recreated under the same name meanwhile: the new one is looked at on its own.
+            // Whoever wrote it has left a note: it is looked at again.
             Err(status) if status.code == 409 => Ok(()),
             other => other.map(|_| ()),
         }
@@ -289,17 +291,19 @@ impl Shared {
 
     async fn release_dependent(&self, registry: &Registry, place: &Place, owner: &str) -> Result<(), Status> {
         match resolve(registry, place) {
-            Some((resource, key)) => self.release(&resource, &key, owner).await,
+            Some((resource, key)) => self.release(&resource, &key, &[owner]).await,
             None => Ok(()),
         }
     }
 
-    /// Takes one owner out of an object.
-    async fn release(&self, resource: &Arc<Resource>, key: &str, owner: &str) -> Result<(), Status> {
+    /// Takes owners out of an object.
+    async fn release(&self, resource: &Arc<Resource>, key: &str, owners: &[&str]) -> Result<(), Status> {
+        let leaves = |owner: &&Value| owner["uid"].as_str().is_some_and(|uid| owners.contains(&uid));
         self.rewrite(resource, key, |object| {
-            let rest: Vec<Value> = owner_references(object)
+            let references = owner_references(object);
+            let rest: Vec<Value> = references
                 .iter()
-                .filter(|o| o["uid"] != owner)
+                .filter(|owner| !leaves(owner))
                 .cloned()
                 .collect();
             match rest.is_empty() {
@@ -358,7 +362,9 @@ impl Shared {
                 track_own(resource, Some(&before), &mut object, OwnWrite::Controller(""));
             }
             let expect = Expect::At(entry.modified);
-            let outcome = match object.is_deleting() && object.finalizers().is_empty() {
+            let is_done =
+                object.is_deleting() && object.finalizers().is_empty() && !is_held(resource, &object);
+            let outcome = match is_done {
                 true => self.remove(resource, key, expect, &object).await,
                 false if object == before => return Ok(()),
                 false => self.put(resource, key, expect, &object).await,
@@ -373,11 +379,11 @@ impl Shared {
 }
 
 /// An object that has asked to be deleted in the foreground keeps that wish.
-fn default_propagation(object: &Value) -> Option<Propagation> {
+fn wanted_propagation(object: &Value) -> Propagation {
     match object.finalizers().as_slice() {
-        list if list.contains(&"orphan") => Some(Propagation::Orphan),
-        list if list.contains(&"foregroundDeletion") => Some(Propagation::Foreground),
-        _ => Some(Propagation::Background),
+        list if list.contains(&"orphan") => Propagation::Orphan,
+        list if list.contains(&"foregroundDeletion") => Propagation::Foreground,
+        _ => Propagation::Background,
     }
 }
 

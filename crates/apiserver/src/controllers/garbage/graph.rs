@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::registry::Resource;
+use crate::strategy::{self, Dependents};
 use crate::write::ObjectExt as _;
 
 /// An object by where it is stored.
@@ -52,11 +53,15 @@ pub(crate) enum Note {
 impl Note {
     pub(crate) fn of_put(resource: &Resource, object: &Value) -> Note {
         let finalizers = object.finalizers();
-        let waits = object.is_deleting() && !finalizers.is_empty();
+        let is_ignored = strategy::dependents(resource) == Dependents::Ignored;
+        let waits = object.is_deleting() && !finalizers.is_empty() && !is_ignored;
         let waits_for_dependents = waits && finalizers.contains(&"foregroundDeletion");
         Note::Put {
             place: place_of(resource, object),
-            owners: owner_uids(object),
+            owners: match is_ignored {
+                true => Vec::new(),
+                false => owner_uids(object),
+            },
             waits,
             uid: object.uid().to_owned(),
             waits_for_dependents,
