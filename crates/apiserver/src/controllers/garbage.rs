@@ -4,6 +4,7 @@
 //! objects that have owners. On start it is rebuilt from the store.
 
 mod graph;
+mod report;
 #[cfg(test)]
 mod tests;
 
@@ -118,6 +119,7 @@ enum Owner {
 impl Shared {
     async fn collect(&self, place: &Place) -> Result<(), Status> {
         let registry = self.registry.load_full();
+        let new_owners = self.garbage.graph().new_owners.remove(place).unwrap_or_default();
         let Some((resource, key)) = resolve(&registry, place) else {
             return Ok(());
         };
@@ -125,6 +127,9 @@ impl Shared {
             return Ok(());
         };
         let object = versions::parse(&entry)?;
+        if let Err(status) = self.report_strange_owners(&registry, &object, &new_owners).await {
+            tracing::warn!(key, error = %status.message, "no event of an owner in another namespace");
+        }
         if object.is_deleting() {
             return self.finish_deletion(&registry, &resource, &key, &object).await;
         }

@@ -298,6 +298,28 @@ async fn an_owner_must_be_in_the_same_namespace_or_in_none() {
 }
 
 #[tokio::test]
+async fn an_event_tells_of_an_owner_in_another_namespace() {
+    let server = Server::start().await;
+    let namespace = json!({"metadata": {"name": "home-c"}});
+    server.post("/api/v1/namespaces", namespace).await.ok();
+    let elsewhere = "/api/v1/namespaces/home-c/configmaps";
+    let far = server.post(elsewhere, config_map("far", json!({}))).await.ok();
+    let lost = dependent(&server, "lost", &[&far]).await;
+    server.until_gone(&map("lost")).await;
+    let events = format!("{HOME}/events?fieldSelector=reason%3DOwnerRefInvalidNamespace");
+    let event = server.watch(&events).await.next().await.object;
+    let uid = far["metadata"]["uid"].as_str().unwrap();
+    let message = format!(
+        "ownerRef [v1/ConfigMap, namespace: home, name: far, uid: {uid}] does not exist in namespace \"home\""
+    );
+    assert_eq!(event["message"], message.as_str());
+    assert_eq!(event["involvedObject"]["uid"], lost["metadata"]["uid"]);
+    let all = server.get(&events).await.ok();
+    assert_eq!(all["items"].as_array().unwrap().len(), 1);
+    server.delete("/api/v1/namespaces/home-c").await.ok();
+}
+
+#[tokio::test]
 async fn a_cluster_scoped_object_cannot_be_owned_from_inside_a_namespace() {
     let server = Server::start().await;
     let owner = create(&server, "owner", json!({})).await;

@@ -23,6 +23,8 @@ pub(super) struct Graph {
     pub(super) dependents: HashMap<String, BTreeSet<Place>>,
     /// The uids each dependent names, to take it out of the map above.
     owners: HashMap<Place, Vec<String>>,
+    /// The uids that a dependent has named since it was last looked at.
+    pub(super) new_owners: HashMap<Place, Vec<String>>,
     /// Objects in foreground deletion by their uid.
     pub(super) waiting: HashMap<String, Place>,
     /// Owners that are gone and still have dependents; their kind may be gone as well.
@@ -95,12 +97,22 @@ impl Graph {
                 if owners.is_empty() && !self.owners.contains_key(&place) && !waits {
                     return false;
                 }
+                let known = self.owners.get(&place).map_or(&[][..], Vec::as_slice);
+                let new: Vec<String> = owners
+                    .iter()
+                    .filter(|uid| !known.contains(uid))
+                    .cloned()
+                    .collect();
+                if !new.is_empty() {
+                    self.new_owners.entry(place.clone()).or_default().extend(new);
+                }
                 self.set_owners(&place, owners);
                 self.dirty.insert(place);
                 true
             }
             Note::Removal { place, uid, owners } => {
                 self.set_owners(&place, Vec::new());
+                self.new_owners.remove(&place);
                 self.waiting.remove(&uid);
                 let orphans: Vec<Place> = self.dependents.get(&uid).into_iter().flatten().cloned().collect();
                 let any = !orphans.is_empty() || !owners.is_empty();
