@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub(crate) use controller::{Built, Definitions};
-pub(crate) use resources::built_in_resources;
+pub(crate) use resources::{built_in_resources, other_versions};
 
 use crate::registry::Resource;
 use crate::write::rfc3339;

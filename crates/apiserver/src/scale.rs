@@ -136,6 +136,7 @@ fn with_target<T>(
         kind: "Scale",
         schema: skopos_schema::scale_schema(),
         versions: &[],
+        convert: None,
         empty: None,
         reset: None,
     };

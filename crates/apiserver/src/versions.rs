@@ -1,5 +1,7 @@
 //! Between the stored form of an object and the version a client asked for.
 
+mod autoscaler;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -108,6 +110,13 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
+/// An object of a built-in kind in another version.
+pub(crate) fn converted(object: &Value, from: &str, to: &str) -> Value {
+    let mut object = object.clone();
+    convert_built_in(&mut object, from, to);
+    object
+}
+
 fn convert_built_in(object: &mut Value, from: &str, to: &str) {
     let Some(root) = object.as_object_mut() else {
         return;
@@ -119,8 +128,8 @@ fn convert_built_in(object: &mut Value, from: &str, to: &str) {
         ("events.k8s.io/v1", "v1") => EVENT_FIELDS
             .iter()
             .for_each(|(core, new)| rename(root, new, core)),
-        ("autoscaling/v2", "autoscaling/v1") => autoscaler_to_v1(root),
-        ("autoscaling/v1", "autoscaling/v2") => autoscaler_to_v2(root),
+        ("autoscaling/v2", "autoscaling/v1") => autoscaler::to_v1(root),
+        ("autoscaling/v1", "autoscaling/v2") => autoscaler::to_v2(root),
         _ => {}
     }
     root.insert("apiVersion".into(), to.into());
@@ -130,36 +139,6 @@ fn rename(root: &mut Map<String, Value>, from: &str, to: &str) {
     if let Some(value) = root.remove(from) {
         root.insert(to.to_owned(), value);
     }
-}
-
-/// The version 1 autoscaler knows one metric, the utilisation of the CPU.
-fn autoscaler_to_v1(root: &mut Map<String, Value>) {
-    let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) else {
-        return;
-    };
-    let metrics = spec.remove("metrics");
-    spec.remove("behavior");
-    let cpu = metrics.as_ref().and_then(Value::as_array).and_then(|list| {
-        list.iter()
-            .find(|m| m.pointer("/resource/name").and_then(Value::as_str) == Some("cpu"))
-    });
-    if let Some(target) = cpu.and_then(|m| m.pointer("/resource/target/averageUtilization")) {
-        spec.insert("targetCPUUtilizationPercentage".into(), target.clone());
-    }
-}
-
-fn autoscaler_to_v2(root: &mut Map<String, Value>) {
-    let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) else {
-        return;
-    };
-    let target = spec
-        .remove("targetCPUUtilizationPercentage")
-        .unwrap_or_else(|| 80.into());
-    let metric = serde_json::json!({
-        "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": target}},
-    });
-    spec.insert("metrics".into(), Value::from(vec![metric]));
 }
 
 /// An entry for an object that was not stored because the request was a dry run.
@@ -203,18 +182,5 @@ mod tests {
         );
         convert_built_in(&mut event, "events.k8s.io/v1", "v1");
         assert_eq!(event, core);
-    }
-
-    #[test]
-    fn autoscalers_keep_their_cpu_target_through_both_versions() {
-        let v1 = json!({"apiVersion": "autoscaling/v1", "spec": {"targetCPUUtilizationPercentage": 50}});
-        let mut object = v1.clone();
-        convert_built_in(&mut object, "autoscaling/v1", "autoscaling/v2");
-        assert_eq!(
-            object.pointer("/spec/metrics/0/resource/target/averageUtilization"),
-            Some(&json!(50))
-        );
-        convert_built_in(&mut object, "autoscaling/v2", "autoscaling/v1");
-        assert_eq!(object, v1);
     }
 }

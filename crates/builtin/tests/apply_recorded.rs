@@ -85,6 +85,7 @@ fn answer(kind: &Kind, case: &Value) -> Result<Value, Value> {
         kind: kind.kind,
         schema: &schema,
         versions: &[],
+        convert: None,
         empty: Some(&empty),
         reset: Some(&reset),
     };

@@ -45,10 +45,11 @@ pub struct Target<'a> {
     pub kind: &'a str,
     /// The schema of the version of the request.
     pub schema: &'a Structural,
-    /// The other versions that are served, by apiVersion. They share the form of the request's version: entries
-    /// of theirs are compared without conversion. Entries of versions that are not here are dropped, or, of custom
-    /// resources, a fault.
+    /// The other versions that are served, by apiVersion. Unless there is `convert`, they share the form of the
+    /// request's version. Entries of versions that are not here are dropped, or, of custom resources, a fault.
     pub versions: &'a [(&'a str, &'a Structural)],
+    /// Brings an object from one version, by apiVersion, to another.
+    pub convert: Option<fn(&Value, &str, &str) -> Value>,
     /// An object of this kind without any field set. `None` has only apiVersion and kind, as custom resources do;
     /// built-in kinds have fields that are always there.
     pub empty: Option<&'a Value>,

@@ -26,6 +26,7 @@ fn target() -> Target<'static> {
         kind: "Thing",
         schema: schema(),
         versions: &[],
+        convert: None,
         empty: None,
         reset: None,
     }

@@ -97,6 +97,7 @@ fn answer(schema: &Structural, case: &Value) -> Result<Value, Value> {
         kind: "Thing",
         schema,
         versions: &versions,
+        convert: None,
         empty: None,
         reset: Some(&reset),
     };
@@ -151,6 +152,7 @@ fn scaled(parent: &Value, case: &Value, manager: &Manager<'_>) -> Result<Value, 
         kind: "Scale",
         schema: scale_schema(),
         versions: &[],
+        convert: None,
         empty: None,
         reset: None,
     };

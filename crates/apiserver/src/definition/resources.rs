@@ -59,6 +59,19 @@ fn stored_as(kind: &skopos_builtin::Kind) -> (&'static str, &'static str) {
     }
 }
 
+/// The same objects in other versions of their group.
+pub(crate) fn other_versions(
+    kind: &'static skopos_builtin::Kind,
+) -> impl Iterator<Item = &'static skopos_builtin::Kind> {
+    let is_other = move |other: &&skopos_builtin::Kind| {
+        other.group == kind.group
+            && other.plural == kind.plural
+            && stored_as(other) == stored_as(kind)
+            && !std::ptr::eq(*other, kind)
+    };
+    skopos_builtin::kinds().iter().filter(is_other)
+}
+
 /// What needs a kubelet or a proxy behind it is not served, and not shown in discovery either.
 fn is_served(subresource: &skopos_builtin::Subresource) -> bool {
     ["status", "scale", "finalize", "approval"].contains(&subresource.name)

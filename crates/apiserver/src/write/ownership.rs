@@ -12,13 +12,14 @@ use super::metadata::rfc3339;
 use crate::call::Call;
 use crate::options::{FIELD_MANAGER_MAX_LENGTH, WriteOptions, is_printable};
 use crate::registry::{Resource, Source};
+use crate::{definition, versions};
 
 /// How the fields of a resource are tracked; made when something is first written to it.
 #[derive(Debug)]
 pub(crate) struct Tracking {
     api_version: String,
     schema: Arc<Structural>,
-    /// The other versions, which have fields of the same form.
+    /// The other versions.
     others: Vec<(String, Arc<Structural>)>,
     empty: Option<Value>,
     /// What cannot be written, by subresource; the object itself is the empty one.
@@ -37,7 +38,9 @@ impl Tracking {
                 let mut empty = json!({"apiVersion": api_version, "kind": kind.kind});
                 // Cannot fail: an object that says no more than its kind fits every kind.
                 let _ = skopos_builtin::decode(kind, &mut empty);
-                (skopos_builtin::schema(kind), Vec::new(), Some(empty))
+                let others = definition::other_versions(kind);
+                let others = others.map(|kind| (kind.api_version(), skopos_builtin::schema(kind)));
+                (skopos_builtin::schema(kind), others.collect(), Some(empty))
             }
             Source::Custom(custom) => {
                 let others = custom
@@ -143,7 +146,7 @@ fn with_target<T>(
     work: impl FnOnce(&Target<'_>, &Manager<'_>) -> T,
 ) -> T {
     let tracking = resource.tracking.get_or_init(|| Tracking::of(resource));
-    let versions: Vec<(&str, &Structural)> = tracking
+    let others: Vec<(&str, &Structural)> = tracking
         .others
         .iter()
         .map(|(version, schema)| (version.as_str(), &**schema))
@@ -155,7 +158,10 @@ fn with_target<T>(
     let target = Target {
         kind: &resource.kind,
         schema: &tracking.schema,
-        versions: &versions,
+        versions: &others,
+        convert: resource
+            .built_in()
+            .map(|_| versions::converted as fn(&Value, &str, &str) -> Value),
         empty: tracking.empty.as_ref(),
         reset: reset.map(|(_, fields)| fields),
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{Server, definition, names, version, with_meta};
@@ -377,4 +378,37 @@ async fn objects_written_while_the_schema_changes_get_its_defaults() {
     for writer in writers {
         writer.await.unwrap();
     }
+}
+
+/// An entry of a version that the request did not speak was dropped with the next write.
+#[tokio::test]
+async fn owners_of_fields_of_another_version_of_a_built_in_kind_stay() {
+    let server = Server::start().await;
+    let scalers =
+        |version: &str| format!("/apis/autoscaling/{version}/namespaces/home/horizontalpodautoscalers/a");
+    let applied = json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "a", "labels": {"mine": "x"}},
+        "spec": {"maxReplicas": 3, "minReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}},
+    });
+    let path = format!("{}?fieldManager=one", scalers("v2"));
+    let content = [("content-type", "application/apply-patch+yaml")];
+    let applied = applied.to_string();
+    server.send(Method::PATCH, &path, &content, &applied).await.ok();
+    let change = json!({"metadata": {"labels": {"other": "y"}}, "spec": {"minReplicas": 1}});
+    let changed = server.merge(&scalers("v1"), change).await;
+    let changed: Value = serde_json::from_slice(&changed.bytes).unwrap();
+    let entries = changed["metadata"]["managedFields"].as_array().unwrap();
+    let kept = entries.iter().find(|entry| entry["manager"] == "one").unwrap();
+    assert_eq!(kept["apiVersion"], "autoscaling/v2");
+    assert_eq!(
+        kept["fieldsV1"]["f:metadata"],
+        json!({"f:labels": {"f:mine": {}}})
+    );
+    assert_eq!(
+        kept["fieldsV1"]["f:spec"].get("f:minReplicas"),
+        None,
+        "somebody else wrote it"
+    );
+    assert_eq!(kept["fieldsV1"]["f:spec"]["f:maxReplicas"], json!({}));
 }

@@ -1,5 +1,6 @@
 //! Moves ownership when fields change hands, and takes away what an applier gave up.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -48,6 +49,14 @@ impl<'a> Write<'a> {
         Some(Type::object(schema))
     }
 
+    /// The type in which the fields of a version are looked for in an object of the request's version.
+    fn type_for(&self, api_version: &str) -> Option<Type<'a>> {
+        match self.target.convert {
+            Some(_) => Some(self.own_type()),
+            None => self.type_of(api_version),
+        }
+    }
+
     fn own_type(&self) -> Type<'a> {
         Type::object(self.target.schema)
     }
@@ -58,7 +67,10 @@ impl<'a> Write<'a> {
         // The entries themselves are no change: `new` gets them when all is known.
         found.removed = found.removed.difference(&ENTRIES);
         Ok(match self.target.reset {
-            Some(reset) if version == self.manager.api_version => found.without(reset),
+            // Forms that are converted differ below `spec`; what cannot be written is the same above.
+            Some(reset) if version == self.manager.api_version || self.target.convert.is_some() => {
+                found.without(reset)
+            }
             _ => found,
         })
     }
@@ -207,15 +219,25 @@ impl<'a> Write<'a> {
         let versions = managed.owners.values().map(|owner| owner.api_version.as_str());
         for version in std::iter::once(self.manager.api_version).chain(versions) {
             if let (false, Some(ty)) = (found.contains_key(version), self.type_of(version)) {
-                found.insert(version.to_owned(), self.compare(version, ty, old, new)?);
+                let (old, new) = (self.in_version(old, version), self.in_version(new, version));
+                found.insert(version.to_owned(), self.compare(version, ty, &old, &new)?);
             }
         }
         Ok(found)
     }
 
+    fn in_version<'v>(&self, object: &'v Value, version: &str) -> Cow<'v, Value> {
+        match self.target.convert {
+            Some(convert) if version != self.manager.api_version => {
+                Cow::Owned(convert(object, self.manager.api_version, version))
+            }
+            _ => Cow::Borrowed(object),
+        }
+    }
+
     /// Removes what the applier owned before, owns no more, and nobody else owns.
     fn prune(&self, merged: Value, managed: &Managed, last: &Owner) -> Value {
-        let Some(ty) = self.type_of(&last.api_version) else {
+        let Some(ty) = self.type_for(&last.api_version) else {
             return merged;
         };
         let last_fields = last.set.with_named_fields(ty);
@@ -229,7 +251,7 @@ impl<'a> Write<'a> {
         let first = owned.remove(last.api_version.as_str());
         let rest = owned
             .into_iter()
-            .filter_map(|(version, set)| Some((self.type_of(version)?, set)));
+            .filter_map(|(version, set)| Some((self.type_for(version)?, set)));
         for (ty, set) in first.map(|set| (ty, set)).into_iter().chain(rest) {
             let keep = fields_of(ty, &pruned)
                 .with_named_fields(ty)
