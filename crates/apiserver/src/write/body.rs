@@ -24,7 +24,11 @@ pub(super) fn read_object(call: &Call, validation: FieldValidation) -> Result<Va
         return Err(unhandled(call, &why));
     }
     check_type(&call.resource, &mut object)?;
-    sanitise(call, &mut object, decoded.duplicates, validation).map_err(|why| unhandled(call, &why))?;
+    let found = Found {
+        duplicates: decoded.duplicates,
+        ..Found::default()
+    };
+    sanitise(call, &mut object, found, validation).map_err(|why| unhandled(call, &why))?;
     Ok(object)
 }
 
@@ -35,6 +39,15 @@ fn unhandled(call: &Call, why: &str) -> Status {
     ))
 }
 
+/// What was odd about a body before it was an object.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Found {
+    /// The paths of fields that are given twice.
+    pub(super) duplicates: Vec<String>,
+    /// Complaints about the operations of a JSON patch.
+    pub(super) of_operations: Vec<String>,
+}
+
 /// Prunes an object and reports what was dropped the way the client asked for.
 ///
 /// # Errors
@@ -42,9 +55,10 @@ fn unhandled(call: &Call, why: &str) -> Status {
 pub(super) fn sanitise(
     call: &Call,
     object: &mut Value,
-    duplicates: Vec<String>,
+    found: Found,
     validation: FieldValidation,
 ) -> Result<(), String> {
+    let duplicates = found.duplicates;
     let (unknown, duplicates) = match &call.resource.source {
         Source::Custom(custom) => (sanitise_custom(&custom.schema, object)?, duplicates),
         Source::BuiltIn(kind) => {
@@ -57,9 +71,13 @@ pub(super) fn sanitise(
             (unknown, duplicates)
         }
     };
-    let complaints: Vec<String> = duplicates
+    let duplicates = duplicates
         .into_iter()
-        .map(|path| format!("duplicate field {path:?}"))
+        .map(|path| format!("duplicate field {path:?}"));
+    let complaints: Vec<String> = found
+        .of_operations
+        .into_iter()
+        .chain(duplicates)
         .chain(unknown.into_iter().map(|path| format!("unknown field {path:?}")))
         .collect();
     match validation {

@@ -6,8 +6,9 @@ use skopos_object::{
     merge_patch,
 };
 
+use super::body::{self, Found};
 use super::update::{self, Change, modify};
-use super::{Configuration, apply, body, commit};
+use super::{Configuration, apply, commit};
 use crate::call::{Answer, Call};
 use crate::options::{WriteKind, WriteOptions};
 use crate::scale;
@@ -43,7 +44,7 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
             _ => apply::apply(shared, call, &configuration, &options).await,
         };
     }
-    let (patch, duplicates) = Patch::read(call, media_type)?;
+    let (patch, found) = Patch::read(call, media_type)?;
     if call.target.subresource == "scale" {
         return scale::patch(shared, call, &patch, &options).await;
     }
@@ -57,7 +58,7 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
             ));
         }
         update::check_name(call, &new)?;
-        body::sanitise(call, &mut new, duplicates.clone(), options.field_validation)
+        body::sanitise(call, &mut new, found.clone(), options.field_validation)
             .map_err(|why| no_object(&shown, &why.to_string()))?;
         Ok(new)
     };
@@ -78,17 +79,21 @@ fn media_type(call: &Call) -> &str {
 }
 
 impl Patch {
-    /// The patch and the paths of fields it gives twice.
-    fn read(call: &Call, media_type: &str) -> Result<(Patch, Vec<String>), Status> {
+    /// The patch and what is odd about it.
+    fn read(call: &Call, media_type: &str) -> Result<(Patch, Found), Status> {
+        let twice = |duplicates| Found {
+            duplicates,
+            ..Found::default()
+        };
         match media_type {
-            JSON_PATCH => Ok((read_json_patch(&call.body)?, Vec::new())),
+            JSON_PATCH => read_json_patch(&call.body),
             MERGE_PATCH => {
                 let decoded = read_document(&call.body)?;
-                Ok((Patch::Merge(decoded.value), decoded.duplicates))
+                Ok((Patch::Merge(decoded.value), twice(decoded.duplicates)))
             }
             STRATEGIC_MERGE_PATCH if call.resource.built_in().is_some() => {
                 let decoded = json::decode(&call.body).map_err(|e| Status::bad_request(e.to_string()))?;
-                Ok((Patch::Strategic(decoded.value), decoded.duplicates))
+                Ok((Patch::Strategic(decoded.value), twice(decoded.duplicates)))
             }
             _ if call.resource.built_in().is_some() => {
                 Err(Status::unsupported_media_type("415: Unsupported Media Type")
@@ -123,8 +128,9 @@ impl Patch {
     }
 }
 
-fn read_json_patch(body: &[u8]) -> Result<Patch, Status> {
-    let document = decode(body)?.value;
+fn read_json_patch(body: &[u8]) -> Result<(Patch, Found), Status> {
+    let decoded = decode(body)?;
+    let document = decoded.value;
     let Value::Array(operations) = &document else {
         return Err(Status::bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
@@ -138,7 +144,29 @@ fn read_json_patch(body: &[u8]) -> Result<Patch, Status> {
     }
     let patch =
         JsonPatch::parse(&document).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
-    Ok(Patch::Json(patch))
+    let twice = decoded
+        .duplicates
+        .iter()
+        .map(|path| format!("json patch duplicate field {path:?}"));
+    let found = Found {
+        of_operations: twice.chain(unknown_keys(operations)).collect(),
+        ..Found::default()
+    };
+    Ok((Patch::Json(patch), found))
+}
+
+/// Complaints about what no operation has.
+fn unknown_keys(operations: &[Value]) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for (i, operation) in operations.iter().enumerate() {
+        for key in operation.as_object().into_iter().flat_map(serde_json::Map::keys) {
+            if !["op", "path", "from", "value"].contains(&key.as_str()) {
+                let path = format!("[{i}].{key}");
+                unknown.push(format!("json patch unknown field {path:?}"));
+            }
+        }
+    }
+    unknown
 }
 
 fn read_document(body: &[u8]) -> Result<json::Decoded, Status> {
