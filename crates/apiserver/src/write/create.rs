@@ -46,6 +46,7 @@ pub(super) async fn insert(
         let stored = insert_once(shared, call, object, dry_run).await?;
         return stored.ok_or_else(|| taken(shared, call, &name));
     }
+    shared.admit_create(call, &prefix)?;
     for _ in 0..GENERATE_NAME_ATTEMPTS {
         let mut candidate = object.clone();
         candidate.set_meta("name", generate_name(&prefix, shared.chance.uuid()));

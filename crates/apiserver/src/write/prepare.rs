@@ -214,7 +214,7 @@ impl Shared {
         operation: Operation<'_>,
     ) -> Result<(), Status> {
         if let Operation::Create = operation {
-            self.admit_create(call, object)?;
+            self.admit_create(call, object.name())?;
         }
         if call.resource.is("", "services") && !matches!(operation, Operation::UpdateStatus { .. }) {
             services::assign_addresses(&self.store, object)
@@ -224,20 +224,20 @@ impl Shared {
         Ok(())
     }
 
-    fn admit_create(&self, call: &Call, object: &Value) -> Result<(), Status> {
+    /// Whether an object may be created at all; one that has no name yet is known by what its name begins with.
+    pub(super) fn admit_create(&self, call: &Call, name: &str) -> Result<(), Status> {
         let resource = &call.resource;
         if let Some(custom) = resource.custom()
             && custom.terminating
         {
             let why = "create not allowed while custom resource definition is terminating";
-            return Err(Status::forbidden(&resource.group_resource(), object.name(), why));
+            return Err(Status::forbidden(&resource.group_resource(), name, why));
         }
         if !resource.namespaced {
             return Ok(());
         }
         let namespace = call.target.namespace.as_str();
-        self.namespaces
-            .admit_into(&self.store, resource, object.name(), namespace)
+        self.namespaces.admit_into(&self.store, resource, name, namespace)
     }
 }
 
