@@ -8,6 +8,9 @@ use skopos_schema::write_fields;
 use skopos_store::{Entry, Expect, Op, Template, Write, WriteError};
 use tokio::sync::OwnedRwLockReadGuard;
 
+use super::ObjectExt as _;
+use super::patch::is_apply;
+use crate::call::Call;
 use crate::controllers::Note;
 use crate::definition;
 use crate::registry::Resource;
@@ -147,6 +150,34 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 impl Shared {
+    /// Stores an object of a client if etcd would take it; the owners of its fields are given up where that helps,
+    /// but not by an apply, which is about them.
+    pub(super) async fn put_sized(
+        &self,
+        call: &Call,
+        key: &str,
+        expect: Expect,
+        object: &Value,
+    ) -> Result<Arc<Entry>, WriteError> {
+        let resource = &call.resource;
+        let (template, stays) = self.shape(resource, object).await;
+        let Err(too_large) = check_size(resource, key, object, &template) else {
+            return self
+                .put_shaped(resource, key, expect, object, template, stays)
+                .await;
+        };
+        drop(stays);
+        let mut object = object.clone();
+        if is_apply(call) || object.meta("managedFields").is_none() {
+            return Err(too_large);
+        }
+        object.remove_meta("managedFields");
+        let (template, stays) = self.shape(resource, &object).await;
+        check_size(resource, key, &object, &template)?;
+        self.put_shaped(resource, key, expect, &object, template, stays)
+            .await
+    }
+
     /// Stores an object and lets the controllers know.
     pub(crate) async fn put(
         &self,
@@ -155,9 +186,22 @@ impl Shared {
         expect: Expect,
         object: &Value,
     ) -> Result<Arc<Entry>, WriteError> {
+        let (template, stays) = self.shape(resource, object).await;
+        self.put_shaped(resource, key, expect, object, template, stays)
+            .await
+    }
+
+    async fn put_shaped(
+        &self,
+        resource: &Arc<Resource>,
+        key: &str,
+        expect: Expect,
+        object: &Value,
+        template: Template,
+        stays: Option<OwnedRwLockReadGuard<()>>,
+    ) -> Result<Arc<Entry>, WriteError> {
         let note = Note::of_put(resource, object);
         let is_namespace = resource.is("", "namespaces");
-        let (template, stays) = self.shape(resource, object).await;
         let op = Op::Put(template);
         let observers = (
             Arc::clone(&self.garbage),
@@ -253,10 +297,40 @@ impl Shared {
     }
 }
 
+/// What etcd takes in one request if nobody says otherwise: an object has to be smaller to be stored in a real
+/// cluster.
+const MAX_STORED_BYTES: usize = 3 << 19;
+/// What a client of etcd sends at all.
+const MAX_SENT_BYTES: usize = 2 << 20;
+
+/// How many bytes too many an object takes in etcd, if any: custom resources are stored there in JSON, built-in
+/// kinds in protobuf.
+fn check_size(resource: &Resource, key: &str, object: &Value, template: &Template) -> Result<(), WriteError> {
+    let mut size = template.bytes.len();
+    if size > MAX_STORED_BYTES && resource.custom().is_none() {
+        size = skopos_builtin::protobuf::encode(object).map_or(size, |bytes| bytes.len());
+    }
+    // A request names the key in its condition, in what it writes and in what it reads if the condition fails.
+    size += 3 * format!("/registry/{}/{}/{key}", resource.group, resource.plural).len();
+    match size > MAX_STORED_BYTES {
+        true => Err(WriteError::TooLarge {
+            size,
+            limit: MAX_STORED_BYTES,
+        }),
+        false => Ok(()),
+    }
+}
+
 /// The answer to a write that the store could not take.
 pub(crate) fn storage_failed(error: &WriteError) -> Status {
-    if let WriteError::TooLarge { .. } = error {
-        return Status::request_too_large(&error.to_string());
+    match error {
+        WriteError::TooLarge { size, .. } if *size > MAX_SENT_BYTES => {
+            return storage_error(format!(
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {MAX_SENT_BYTES})"
+            ));
+        }
+        WriteError::TooLarge { .. } => return storage_error("etcdserver: request is too large"),
+        _ => {}
     }
     let source = std::error::Error::source(error)
         .map(|s| format!(": {s}"))
@@ -271,7 +345,6 @@ pub(super) fn storage_error(message: impl Into<String>) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ObjectExt as _;
     use super::*;
     use serde_json::json;
 

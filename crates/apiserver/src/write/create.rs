@@ -87,7 +87,7 @@ pub(super) async fn insert_once(
         let taken = shared.store.get(&resource.space, &key).is_some();
         return Ok((!taken).then(|| versions::unsaved_entry(resource, &key, &object)));
     }
-    match shared.put(resource, &key, Expect::Absent, &object).await {
+    match shared.put_sized(call, &key, Expect::Absent, &object).await {
         Ok(entry) => {
             shared.namespaces.recheck(&shared.store, &entry);
             Ok(Some(entry))

@@ -72,6 +72,11 @@ fn no_object(result: &str, why: &str) -> Status {
     Status::invalid(&GroupKind::new("", ""), "", vec![error])
 }
 
+/// Whether a request applies a configuration.
+pub(super) fn is_apply(call: &Call) -> bool {
+    media_type(call) == APPLY_PATCH
+}
+
 fn media_type(call: &Call) -> &str {
     let header = call.headers.get(http::header::CONTENT_TYPE);
     let text = header.and_then(|v| v.to_str().ok()).unwrap_or("");

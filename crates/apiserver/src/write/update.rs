@@ -177,7 +177,7 @@ async fn store(
             let last = versions::in_storage(resource, entry)?;
             shared.remove(resource, key, expect, &last).await.map(|_| shown)
         }
-        (false, false) => shared.put(resource, key, expect, &new).await,
+        (false, false) => shared.put_sized(call, key, expect, &new).await,
     };
     match outcome {
         Ok(entry) => Ok(Some(entry)),
