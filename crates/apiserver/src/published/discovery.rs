@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::definition;
 use crate::present::Message;
 use crate::registry::{Group, Registry, Resource, Subresource, join_group_version};
 
@@ -182,10 +183,12 @@ fn storage_version_hash(resource: &Resource) -> String {
     if !resource.allows("watch") {
         return String::new();
     }
-    let stored = format!(
-        "{}/{}/{}",
-        resource.storage_group, resource.storage_version, resource.kind
-    );
+    // Definitions are stored in the version that was their first.
+    let version = match definition::is_definition(resource) {
+        true => "v1beta1",
+        false => &resource.storage_version,
+    };
+    let stored = format!("{}/{version}/{}", resource.storage_group, resource.kind);
     STANDARD.encode(&Sha256::digest(stored)[..8])
 }
 
