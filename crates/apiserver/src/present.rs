@@ -25,7 +25,7 @@ pub(crate) use self::accept::{
 };
 pub(crate) use self::body::{Decoded, Types, decode_body, go_name, missing_kind};
 pub(crate) use self::render::{
-    ListFrame, gzip_if_large, is_packed, list, object, pack_if_large, status, watch_event,
+    ListFrame, gzip_if_large, is_packed, list, object, outcome, pack_if_large, status, watch_event,
 };
 pub(crate) use self::wire::{Message, envelope};
 use crate::registry::Resource;

@@ -39,7 +39,7 @@ pub(crate) fn refuse(headers: &http::HeaderMap, query: &Query, status: &Status) 
 fn render(call: &Call, answer: Answer) -> Result<Response<ResponseBody>, Status> {
     let (code, value) = match answer {
         Answer::Response(response) => return Ok(*response),
-        Answer::Status(status) => return Ok(refuse(&call.headers, &call.query, &status)),
+        Answer::Status(status) => return Ok(report(call, &status)),
         Answer::Object { code, value } => (code, value),
         Answer::Stored { code, entry } => {
             let wanted = Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::Object)?;
@@ -64,6 +64,15 @@ fn render(call: &Call, answer: Answer) -> Result<Response<ResponseBody>, Status>
             .insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     Ok(response)
+}
+
+/// A status that is no error, in the form that was asked for as far as it has one.
+fn report(call: &Call, status: &Status) -> Response<ResponseBody> {
+    let wanted = Wanted::negotiate(&call.headers, &call.query, &call.resource, Purpose::Object);
+    match wanted.and_then(|wanted| present::outcome(&wanted, status)) {
+        Ok(body) => build(status.code, body.content_type, ResponseBody::full(body.bytes)),
+        Err(_) => refuse(&call.headers, &call.query, status),
+    }
 }
 
 pub(crate) fn build(code: u16, content_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {

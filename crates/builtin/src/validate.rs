@@ -41,6 +41,9 @@ pub fn validate(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<FieldError
         }
     }
     object(kind, &mut check, new, old);
+    if let Some(old) = old {
+        update::validate_last(kind, &mut check, new, old);
+    }
     check.into_errors()
 }
 

@@ -130,6 +130,11 @@ pub(crate) fn status(headers: &HeaderMap, query: &Query, status: &Status) -> Bod
     })
 }
 
+/// A status that is the answer to a request that was understood.
+pub(crate) fn outcome(wanted: &Wanted, status: &Status) -> Result<Body, Status> {
+    encode_status(wanted.encoding, wanted.pretty, &status.to_json())
+}
+
 /// Compresses a large body for a client that takes gzip; the flag says whether it did.
 pub(crate) fn gzip_if_large(wanted: &Wanted, bytes: Bytes) -> (Bytes, bool) {
     pack_if_large(wanted.gzip, bytes)

@@ -6,6 +6,14 @@ use skopos_object::FieldPath;
 use super::check::{Check, IMMUTABLE, list, text};
 use crate::kind::Kind;
 
+/// What is looked at when everything else has been.
+pub(super) fn validate_last(kind: &Kind, check: &mut Check, new: &Value, old: &Value) {
+    if let ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") = (kind.group, kind.kind) {
+        let spec = FieldPath::root().child("spec");
+        fixed(check, &spec, &new["spec"], &old["spec"], &["selector"]);
+    }
+}
+
 pub(super) fn validate(kind: &Kind, check: &mut Check, new: &Value, old: &Value) {
     let root = FieldPath::root();
     let spec = root.child("spec");
@@ -19,9 +27,6 @@ pub(super) fn validate(kind: &Kind, check: &mut Check, new: &Value, old: &Value)
         ("", "Service") => service(check, &new["spec"], &old["spec"]),
         ("", "PersistentVolumeClaim") => claim(check, &new["spec"], &old["spec"]),
         ("", "PersistentVolume") => persistent_volume(check, &new["spec"], &old["spec"]),
-        ("apps", "Deployment" | "ReplicaSet" | "DaemonSet") => {
-            fixed(check, &spec, &new["spec"], &old["spec"], &["selector"]);
-        }
         ("apps", "StatefulSet") => stateful_set(check, &new["spec"], &old["spec"]),
         ("apps", "ControllerRevision") => fixed(check, &root, new, old, &["data"]),
         ("batch", "Job") => job(check, &new["spec"], &old["spec"]),

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use http::HeaderMap;
+use jiff::Timestamp;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
@@ -37,14 +39,16 @@ const OPAQUE: [&str; 4] = [
     "x-kubernetes-pf-prioritylevel-uid",
 ];
 
+static TIME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(Z| \+0000 UTC)"));
+
+/// What is further from now was sent by the scenario.
+const NOW: Duration = Duration::from_secs(3600);
+
 static UID: LazyLock<Regex> = LazyLock::new(|| pattern("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"));
 
 static TEXTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let replacements = [
-        (
-            r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| \+0000 UTC)",
-            "TIME",
-        ),
         (
             r"(?s)-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----\n?",
             "CERTIFICATE",
@@ -58,6 +62,7 @@ static TEXTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"(too old resource version: )\S+ \(\d+\)", "${1}RV (RV)"),
         (r"hash=[0-9A-F]+", "hash=HASH"),
         (r"\b\d+\.\d+\.\d+\.\d+:\d+", "ADDRESS"),
+        (r"(larger than max \()\d+", "${1}SIZE"),
         // A token is opaque: how its reader words its complaint is its own affair.
         ("(continue key is not valid: ).*", "${1}…"),
     ];
@@ -132,7 +137,8 @@ impl Normal {
     }
 
     fn fields(&mut self, fields: &mut Map<String, Value>) {
-        if let Some(Value::Object(details)) = fields.get_mut("details") {
+        if let Some(Value::Object(details)) = fields.get_mut("details").filter(|details| walks_maps(details))
+        {
             let causes = sort_causes(details);
             if let Some(message) = fields.get_mut("message").filter(|_| causes > 1) {
                 sort_complaints(message);
@@ -209,7 +215,7 @@ impl Normal {
         let numbered = UID.replace_all(text, |found: &Captures<'_>| {
             named(uids, &found[0], "UID", request)
         });
-        let mut text = numbered.into_owned();
+        let mut text = TIME.replace_all(&numbered, time).into_owned();
         for (pattern, word) in TEXTS.iter() {
             text = pattern.replace_all(&text, *word).into_owned();
         }
@@ -226,6 +232,17 @@ impl Normal {
     }
 }
 
+/// A time of about now without its value; how exact it is still shows.
+fn time(found: &Captures<'_>) -> String {
+    let at: Option<Timestamp> = format!("{}T{}Z", &found[1], &found[2]).parse().ok();
+    let is_now = at.is_some_and(|at| at.duration_until(Timestamp::now()).unsigned_abs() < NOW);
+    match (is_now, found.get(3)) {
+        (false, _) => found[0].to_owned(),
+        (true, None) => "TIME".to_owned(),
+        (true, Some(digits)) => format!("TIME.{}", digits.len() - 1),
+    }
+}
+
 /// `UID3.1` is the first uid that was first seen with the third request.
 fn named(known: &mut BTreeMap<String, String>, text: &str, word: &str, request: usize) -> String {
     if let Some(name) = known.get(text) {
@@ -238,12 +255,14 @@ fn named(known: &mut BTreeMap<String, String>, text: &str, word: &str, request: 
     name
 }
 
+/// Entries come by operation, then by time; of one operation, they are brought in an order of their own.
 fn sort_entries(entries: &mut Value) {
     if let Value::Array(entries) = entries {
-        let key = |entry: &Value| {
-            ["operation", "manager", "apiVersion", "subresource"].map(|field| entry[field].to_string())
-        };
-        entries.sort_by_key(key);
+        let key =
+            |entry: &Value| ["manager", "apiVersion", "subresource"].map(|field| entry[field].to_string());
+        for of_one_operation in entries.chunk_by_mut(|a, b| a["operation"] == b["operation"]) {
+            of_one_operation.sort_by_key(key);
+        }
     }
 }
 
@@ -274,7 +293,15 @@ fn sorted_faults(text: String) -> String {
     format!("{head}{START}{}", faults.join("\n"))
 }
 
-/// kube-apiserver walks maps: the order of several complaints changes from run to run. Returns how many.
+/// Whether the order of complaints is that of a map, which changes from run to run: so it is where schemas are
+/// walked, those of custom resources and those that definitions hold, and where owners are in conflict.
+fn walks_maps(details: &Value) -> bool {
+    let group = details["group"].as_str().unwrap_or_default();
+    let is_conflict = details["causes"][0]["reason"] == "FieldManagerConflict";
+    is_conflict || group == "apiextensions.k8s.io" || group.ends_with(".example.com")
+}
+
+/// Brings complaints in an order. Returns how many there are.
 fn sort_causes(details: &mut Map<String, Value>) -> usize {
     let Some(Value::Array(causes)) = details.get_mut("causes") else {
         return 0;
@@ -341,8 +368,14 @@ mod tests {
     fn replaces_times_and_generated_names() {
         let mut normal = Normal::default();
         normal.generates("web-");
-        let mut seen = json!({"name": "web-bc4x9", "time": "2026-01-02T03:04:05Z"});
+        let now = Timestamp::now();
+        let sent = "2006-01-02T03:04:05Z";
+        let mut seen =
+            json!({"name": "web-bc4x9", "times": [format!("{now:.0}"), format!("{now:.6}"), sent]});
         normal.value(&mut seen);
-        assert_eq!(seen, json!({"name": "web-?????", "time": "TIME"}));
+        assert_eq!(
+            seen,
+            json!({"name": "web-?????", "times": ["TIME", "TIME.6", sent]})
+        );
     }
 }

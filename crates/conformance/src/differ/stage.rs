@@ -158,7 +158,7 @@ impl<'a> Stage<'a> {
                     None => self.asker(step).send(request).await?,
                 };
                 let body = decoded(&answer);
-                let mut seen = json!({"code": answer.status.as_u16()});
+                let mut seen = json!({"code": answer.status.as_u16(), "layout": layout(&answer)});
                 if step.order {
                     seen["fieldsV1"] = owned_fields(&answer.body).into();
                 }
@@ -360,6 +360,22 @@ fn decoded(answer: &Answer) -> Value {
         serde_json::from_slice(body).unwrap_or_else(|_| text.into())
     } else {
         text.into()
+    }
+}
+
+/// How JSON is laid out, which is lost when it is read.
+fn layout(answer: &Answer) -> &'static str {
+    let body = unpacked(&answer.body);
+    let body = body.as_deref().unwrap_or(&answer.body);
+    if !body.starts_with(b"{") {
+        return "no JSON";
+    }
+    let Some(body) = body.strip_suffix(b"\n") else {
+        return "no end of line";
+    };
+    match body.windows(3).any(|part| part == b"\n  ") {
+        true => "indented",
+        false => "a line",
     }
 }
 
