@@ -14,7 +14,7 @@ use crate::present::{self, Types};
 use crate::registry::Resource;
 use crate::state::Shared;
 use crate::versions;
-use crate::write::{Change, Configuration, ObjectExt as _, Patch, modify, refusal, rfc3339};
+use crate::write::{Change, Configuration, ObjectExt as _, Patch, modify, no_object, refusal, rfc3339};
 
 pub(crate) fn get(shared: &Shared, call: &Call) -> Result<Answer, Status> {
     let entry = shared
@@ -32,7 +32,11 @@ pub(crate) async fn update(shared: &Shared, call: &Call, options: &WriteOptions)
     let wanted = decode(call)?;
     check_name(call, &wanted)?;
     write(shared, call, options, &|scale| {
-        tracked(call, options, scale, wanted.clone())
+        tracked(call, options, scale, wanted.clone()).map_err(|why| {
+            Status::bad_request(format!(
+                "Scale in version \"v1\" cannot be handled as a Scale: {why}"
+            ))
+        })
     })
     .await
 }
@@ -60,7 +64,8 @@ pub(crate) async fn patch(
     let change = |scale: &Value| {
         let new = patch.apply(call, scale)?;
         check_name(call, &new)?;
-        tracked(call, options, scale, new)
+        let shown = in_go_order(&new);
+        tracked(call, options, scale, new).map_err(|why| no_object(&shown, &why))
     };
     write(shared, call, options, &change).await
 }
@@ -110,16 +115,42 @@ fn check_convertible(call: &Call, live: &Value, merged: &Value, applied: &Value)
     Err(Status::failure(500, Reason::Unknown, message))
 }
 
+/// A scale as refusals show it: its metadata has the order of Go's structure.
+fn in_go_order(scale: &Value) -> String {
+    const METADATA: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+    let member = |(name, value): (&str, &Value)| format!("{name:?}:{value}");
+    let metadata = |metadata: &Map<String, Value>| {
+        let first = METADATA
+            .iter()
+            .filter_map(|name| Some((*name, metadata.get(*name)?)));
+        let rest = metadata
+            .iter()
+            .filter(|(name, _)| !METADATA.contains(&name.as_str()));
+        let rest = rest.map(|(name, value)| (name.as_str(), value));
+        format!(
+            "{{{}}}",
+            first.chain(rest).map(member).collect::<Vec<_>>().join(",")
+        )
+    };
+    let fields = scale.as_object().into_iter().flatten();
+    let members = fields.map(|(name, value)| match value {
+        Value::Object(fields) if name == "metadata" => format!("{name:?}:{}", metadata(fields)),
+        _ => member((name, value)),
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
 /// A changed scale that says who owns its replicas.
-fn tracked(call: &Call, options: &WriteOptions, live: &Value, mut new: Value) -> Result<Value, Status> {
+///
+/// # Errors
+/// Why it is no scale.
+fn tracked(call: &Call, options: &WriteOptions, live: &Value, mut new: Value) -> Result<Value, String> {
     if new.is_object() {
         new["apiVersion"] = "autoscaling/v1".into();
         new["kind"] = "Scale".into();
     }
     if let Some(Err(why)) = skopos_builtin::decode_type("autoscaling.v1.Scale", &mut new) {
-        return Err(Status::bad_request(format!(
-            "Scale in version \"v1\" cannot be handled as a Scale: {why}"
-        )));
+        return Err(why);
     }
     with_target(call, options, |target, manager| {
         skopos_schema::track_update(target, Some(live), &mut new, manager);

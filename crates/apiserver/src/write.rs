@@ -20,5 +20,5 @@ pub(crate) use metadata::rfc3339;
 pub(crate) use object::ObjectExt;
 use ownership::{Author, track};
 pub(crate) use ownership::{OwnWrite, Tracking, manager_of_agent, refusal, track_own};
-pub(crate) use patch::{Patch, patch};
+pub(crate) use patch::{Patch, no_object, patch};
 pub(crate) use update::{Change, modify, update};

@@ -67,7 +67,7 @@ pub(crate) async fn patch(shared: &Shared, call: &Call) -> Result<Answer, Status
 }
 
 /// The refusal of a patch whose result is none of the kind.
-fn no_object(result: &str, why: &str) -> Status {
+pub(crate) fn no_object(result: &str, why: &str) -> Status {
     let error = FieldError::invalid(&FieldPath::root().child("patch"), result, why);
     Status::invalid(&GroupKind::new("", ""), "", vec![error])
 }
