@@ -27,7 +27,6 @@ mod listen;
 mod local;
 mod metrics;
 mod pki;
-mod process;
 mod query;
 mod read;
 mod stall;

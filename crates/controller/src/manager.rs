@@ -9,6 +9,7 @@ use hashbrown::HashSet;
 use prometheus_client::registry::Registry;
 use skopos_client::{Client, Discovery};
 use skopos_informer::{Informers, InformersConfig};
+use skopos_process::Process;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -113,7 +114,10 @@ impl Manager {
             endpoint: config.endpoint,
             controllers: Vec::new(),
         };
-        manager.health.register(|registry| manager.register(registry));
+        manager.health.register(|registry| {
+            manager.register(registry);
+            registry.register_collector(Box::new(Process));
+        });
         Ok(manager)
     }
 
@@ -146,7 +150,7 @@ impl Manager {
     }
 
     /// Lets `registry` show the metrics of controllers, queues, caches, requests, events and the election. Those at the endpoint
-    /// are there already.
+    /// are there already, with those of the process beside them.
     pub fn register(&self, registry: &mut Registry) {
         self.environment.metrics.register(registry);
         self.environment.client.register(registry);

@@ -15,7 +15,6 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::process;
 use super::seam::{RequestLabels, Sample, SampleValue};
 
 /// Upstream's buckets for request durations, in seconds.
@@ -58,7 +57,9 @@ impl Default for Metrics {
         };
         metrics.register_requests();
         metrics.register_connections();
-        metrics.registry.register_collector(Box::new(Process));
+        metrics
+            .registry
+            .register_collector(Box::new(skopos_process::Process));
         metrics
     }
 }
@@ -309,19 +310,6 @@ fn encode_value(value: SampleValue, metric: MetricEncoder<'_>) -> fmt::Result {
     match value {
         SampleValue::Counter(value) => ConstCounter::new(value).encode(metric),
         SampleValue::Gauge(value) => ConstGauge::new(value).encode(metric),
-    }
-}
-
-/// The facts about this process.
-#[derive(Debug)]
-struct Process;
-
-impl prometheus_client::collector::Collector for Process {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for sample in process::samples() {
-            encode_samples(&mut encoder, std::slice::from_ref(&sample))?;
-        }
-        Ok(())
     }
 }
 

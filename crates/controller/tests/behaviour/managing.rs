@@ -88,7 +88,13 @@ async fn health_readiness_and_metrics_are_served_where_the_config_says() {
     stage.create("a").await;
     notes.until(&["a 1"]).await;
     let reconciles = r#"controller_runtime_reconcile_total{controller="apps.x.io",result="success"}"#;
-    for (path, expect) in [("/healthz", "ok"), ("/readyz", "ok"), ("/metrics", reconciles)] {
+    let process = "process_resident_memory_bytes ";
+    for (path, expect) in [
+        ("/healthz", "ok"),
+        ("/readyz", "ok"),
+        ("/metrics", reconciles),
+        ("/metrics", process),
+    ] {
         eventually(async || {
             let answer = get(endpoint, path).await;
             if answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains(expect) {

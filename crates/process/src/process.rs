@@ -1,13 +1,56 @@
-//! Facts about this process, read from `/proc` when `/metrics` is asked for. Empty where there is no `/proc`.
+//! Facts about this process, read from `/proc` when metrics are asked for.
 
-use std::fs;
+use std::{fmt, fs};
 
-use super::seam::{Sample, SampleValue};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge};
 
 /// Linux reports CPU time in hundredths of a second on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-pub(super) fn samples() -> Vec<Sample> {
+/// Shows in a registry the memory, processor time, threads and files of this process, as `process_*`. Nothing where there
+/// is no `/proc`.
+///
+/// ```
+/// let mut registry = prometheus_client::registry::Registry::default();
+/// registry.register_collector(Box::new(skopos_process::Process));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Process;
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for sample in samples() {
+            let Sample { name, help, value } = sample;
+            match value {
+                Value::Counter(value) => {
+                    let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+                    ConstCounter::new(value).encode(metric)?;
+                }
+                Value::Gauge(value) => {
+                    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+                    ConstGauge::new(value).encode(metric)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Sample {
+    name: &'static str,
+    help: &'static str,
+    value: Value,
+}
+
+#[derive(Debug, PartialEq)]
+enum Value {
+    Counter(f64),
+    Gauge(f64),
+}
+
+fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     if let Ok(status) = fs::read_to_string("/proc/self/status") {
         samples.extend(from_status(&status));
@@ -29,8 +72,7 @@ fn gauge(name: &'static str, help: &'static str, value: f64) -> Sample {
     Sample {
         name,
         help,
-        labels: Vec::new(),
-        value: SampleValue::Gauge(value),
+        value: Value::Gauge(value),
     }
 }
 
@@ -72,8 +114,7 @@ fn from_stat(stat: &str, boot_time: f64) -> Vec<Sample> {
     let cpu = Sample {
         name: "process_cpu_seconds",
         help: "CPU time used",
-        labels: Vec::new(),
-        value: SampleValue::Counter((user + system) / TICKS_PER_SECOND),
+        value: Value::Counter((user + system) / TICKS_PER_SECOND),
     };
     let started = boot_time + started / TICKS_PER_SECOND;
     vec![
@@ -102,11 +143,11 @@ mod tests {
     #[test]
     fn reads_stat_with_a_strange_command_name() {
         let stat = "12 (a b) c) S 1 1 1 0 -1 4194560 1 2 3 4 250 50 0 0 20 0 3 0 1000 5 6";
-        let values: Vec<SampleValue> = from_stat(stat, 100.0)
+        let values: Vec<Value> = from_stat(stat, 100.0)
             .into_iter()
             .map(|sample| sample.value)
             .collect();
-        assert_eq!(values, [SampleValue::Counter(3.0), SampleValue::Gauge(110.0)]);
+        assert_eq!(values, [Value::Counter(3.0), Value::Gauge(110.0)]);
         assert!(from_stat("", 0.0).is_empty());
     }
 }
