@@ -180,8 +180,7 @@ async fn asked() -> BTreeSet<Asked> {
     .await;
     shutdown.cancel();
     running.await.unwrap().unwrap();
-    let asked = asked.lock().unwrap().clone();
-    asked
+    asked.lock().unwrap().clone()
 }
 
 #[tokio::test(start_paused = true)]
