@@ -6,6 +6,8 @@
     reason = "not every test uses everything that is there to start servers"
 )]
 
+#[path = "support/endpoint.rs"]
+mod endpoint;
 #[path = "support/reacting.rs"]
 mod reacting;
 mod support;
@@ -16,7 +18,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
+use endpoint::{free_port, health};
 use reacting::{apply, install, until, until_watching};
 use serde_json::Value;
 use support::{Running, run, skopos, up};
@@ -304,5 +308,41 @@ fn the_screen_of_top_is_drawn_again_and_again_and_left_as_it_was() {
     });
     for key in ["q", "\x03"] {
         check_screen(dir.path(), key);
+    }
+}
+
+#[test]
+fn run_is_not_ready_while_the_server_is_away_and_says_what_it_waits_for() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join(".kube")).unwrap();
+    let port = free_port();
+    let start_server = || {
+        let mut command = skopos(dir.path());
+        command.args(["apiserver", "--kubeconfig=.kube/config", "--data-dir=server"]);
+        let server = Running::start(command.arg(format!("--secure-port={port}")));
+        server.lines.find("ready");
+        server
+    };
+    // Dropped means killed.
+    drop(start_server());
+    let endpoint = free_port();
+    let address = format!("127.0.0.1:{endpoint}");
+    let process = Running::start(skopos(dir.path()).args(["run", "--no-install", "--endpoint", &address]));
+    let line = process.errors.find("nothing is planned yet");
+    assert!(
+        line.contains("WARN") && line.contains("rules.skopos.dev ("),
+        "{line}"
+    );
+    let why = health(endpoint, "/readyz?verbose");
+    assert!(why.starts_with("HTTP/1.1 500"), "{why}");
+    assert!(
+        why.contains("nothing is planned yet: rules.skopos.dev ("),
+        "{why}"
+    );
+    let _server = start_server();
+    let began = Instant::now();
+    while !health(endpoint, "/readyz").starts_with("HTTP/1.1 200") {
+        assert!(began.elapsed() < Duration::from_secs(60), "never ready");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
