@@ -172,7 +172,7 @@ impl Caches {
             rules: given(&all_of(rules)),
             sinks: given(&all_of(sinks)),
             records: given(&all_of(records)),
-            unreadable: Vec::new(),
+            ..Kinds::default()
         }
     }
 

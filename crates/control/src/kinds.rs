@@ -23,6 +23,16 @@ pub struct Kinds {
     pub records: BTreeMap<String, Given<RecordSpec>>,
     /// What could not be read, in words.
     pub unreadable: Vec<String>,
+    /// Whether files were looked at only once since the start, or since something in them could not be read: they may
+    /// just be written.
+    pub is_settling: bool,
+}
+
+impl Kinds {
+    /// Whether this is all there is.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.unreadable.is_empty() && !self.is_settling
+    }
 }
 
 /// One thing that was asked for.
@@ -109,7 +119,8 @@ impl Files {
                 found.insert(file, stamp);
             }
         }
-        if found == self.read && self.generation > 0 && self.missing.is_empty() {
+        let is_settled = self.missing.is_empty() && !self.kinds.is_settling;
+        if found == self.read && self.generation > 0 && is_settled {
             return Ok(false);
         }
         let mut kinds = Kinds::default();
@@ -117,6 +128,8 @@ impl Files {
             let text = fs::read_to_string(file).map_err(|error| (file.clone(), error))?;
             self.load(&text, file, &mut kinds);
         }
+        let had_mistakes = !self.kinds.unreadable.is_empty();
+        kinds.is_settling = kinds.unreadable.is_empty() && (had_mistakes || self.generation == 0);
         self.missing = self.keep_missing(&mut kinds);
         self.generation += 1;
         self.read = found;
@@ -249,6 +262,7 @@ impl Kinds {
         self.sinks.extend(files.sinks.clone());
         self.records.extend(files.records.clone());
         self.unreadable.extend(files.unreadable.iter().cloned());
+        self.is_settling |= files.is_settling;
         self
     }
 }
@@ -268,6 +282,10 @@ mod tests {
         let mut files = Files::new(vec![dir.path().to_owned()]);
         assert!(files.refresh().unwrap());
         assert_eq!(files.kinds().sinks["default/out"].generation, 1);
+        // The first look alone is not sure to have seen everything.
+        assert!(!files.kinds().is_complete());
+        assert!(files.refresh().unwrap());
+        assert!(files.kinds().is_complete());
         assert!(!files.refresh().unwrap());
 
         let changed = SINK.replace("stdout: {}", "file: {path: /tmp/out}");
@@ -287,6 +305,7 @@ mod tests {
         let file = dir.path().join("a.yaml");
         fs::write(&file, SINK).unwrap();
         let mut files = Files::new(vec![dir.path().to_owned()]);
+        files.refresh().unwrap();
         files.refresh().unwrap();
         // As an editor leaves it for a moment.
         fs::write(&file, "").unwrap();
@@ -316,7 +335,9 @@ mod tests {
         }
         fs::write(&file, SINK).unwrap();
         files.refresh().unwrap();
+        assert!(!files.kinds().is_complete());
         files.refresh().unwrap();
+        assert!(files.kinds().is_complete());
         assert_eq!(
             (files.kinds().sinks.len(), files.kinds().unreadable.len()),
             (1, 0)

@@ -129,7 +129,7 @@ impl Planner {
         let mut planned = Planned {
             plan: Plan {
                 // A file that cannot be read may have any of those that are not here.
-                complete: kinds.unreadable.is_empty(),
+                complete: kinds.is_complete(),
                 ..Plan::default()
             },
             asked: Vec::new(),
@@ -157,7 +157,8 @@ impl Planner {
     fn forget_what_is_gone(&mut self, kinds: &Kinds) {
         let is_there = |name: &String, form: &Form<RuleSpec>| {
             let given = kinds.rules.get(name);
-            given.is_some_and(|given| form.is_of(given))
+            let may_come_back = form.is_from_file && !kinds.is_complete();
+            given.map_or(may_come_back, |given| form.is_of(given))
         };
         self.rules.retain(|name, good| is_there(name, &good.form));
         self.memory.rules.retain(|name, form| is_there(name, form));

@@ -53,7 +53,9 @@ impl Stage {
     }
 
     fn write(&self, text: &str) {
-        std::fs::write(&self.files[0], text).unwrap();
+        let new = self.dir.path().join("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &self.files[0]).unwrap();
     }
 
     async fn live(&self) -> Life {

@@ -51,11 +51,14 @@ impl Memory {
         news
     }
 
-    /// What is asked for, with what is remembered of files that cannot be read now.
+    /// What is asked for, with what is remembered of files that cannot be read now. A rule can wait until it is sure what
+    /// is there; what a record leaves out cannot.
     pub(super) fn complete(&self, kinds: &Kinds) -> Kinds {
         let mut kinds = kinds.clone();
         if !kinds.unreadable.is_empty() {
             complete(&mut kinds.rules, &self.rules);
+        }
+        if !kinds.is_complete() {
             complete(&mut kinds.records, &self.records);
         }
         kinds
