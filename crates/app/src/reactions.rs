@@ -14,6 +14,7 @@ use skopos_control::{AdminServer, BindError, DoorError, Engine, EngineConfig, En
 use skopos_controller::{Elector, Health, HealthServer, LeaderConfig, LeaderConfigError};
 use skopos_journal::{Phase, Retention};
 use skopos_object::GroupVersionKind;
+use skopos_process::Process;
 use skopos_remote::{BlocksError, JournalUrl, OpenError};
 use skopos_sink::Allowed;
 use skopos_trace::Traces;
@@ -301,6 +302,7 @@ async fn bind(health: &Health, address: Option<SocketAddr>) -> Result<Option<Hea
     let Some(address) = address else {
         return Ok(None);
     };
+    health.register(|registry| registry.register_collector(Box::new(Process)));
     let server = HealthServer::bind(health, address).await;
     server
         .map(Some)

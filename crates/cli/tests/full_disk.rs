@@ -190,7 +190,9 @@ fn deliveries_wait_for_room_and_lose_nothing() {
         why.contains("deliveries") && why.contains("there is no room"),
         "{why}"
     );
-    assert!(health(port, "/metrics").contains("skopos_delivery_no_space 1"));
+    let metrics = health(port, "/metrics");
+    assert!(metrics.contains("skopos_delivery_no_space 1"));
+    assert!(metrics.contains("process_resident_memory_bytes"));
     apply_all(dir.path(), OBJECTS, last + 1);
 
     fs::remove_file(other).unwrap();
