@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use skopos_controller::Manager;
 use skopos_informer::{Informer, Subscription, Wanted};
 use skopos_object::{CollectionName, Collections, ListRequest, Object, OpenError};
+use tokio::time::Instant;
 
 use crate::{Kinds, kinds::given, planner::chain};
 
@@ -65,7 +66,7 @@ impl Caches {
     /// Waits until everything is known that is served, and what is not served certainly is not: a server that is away
     /// has rules all the same. Says meanwhile what is waited for, and why.
     pub(crate) async fn ready(&self, tell: impl Fn(&str)) {
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, began) = (FIRST_PAUSE, Instant::now());
         let mut warned = String::new();
         loop {
             let waiting = self.unknown().await;
@@ -74,7 +75,7 @@ impl Caches {
             }
             let waiting = waiting.join(", ");
             tell(&waiting);
-            if pause >= WORTH_A_WARNING && waiting != warned {
+            if began.elapsed() >= WORTH_A_WARNING && waiting != warned {
                 tracing::warn!(waiting, "nothing is planned yet: our own kinds are not known");
                 warned.clone_from(&waiting);
             }
@@ -98,13 +99,13 @@ impl Caches {
 
     /// What is not known yet, and why.
     async fn unknown(&self) -> Vec<String> {
-        let mut unknown = Vec::new();
-        for cache in self.all() {
-            if let Some(why) = self.why_unknown(cache).await {
-                unknown.push(format!("{} ({why})", cache.name));
-            }
-        }
-        unknown
+        // At once, since who asks what is served at the same time shares the answer, and a server that is away takes long.
+        let asked = self.all().map(async |cache| {
+            let why = self.why_unknown(cache).await?;
+            Some(format!("{} ({why})", cache.name))
+        });
+        let said = futures_util::future::join_all(asked).await;
+        said.into_iter().flatten().collect()
     }
 
     async fn why_unknown(&self, cache: &Cache) -> Option<String> {
