@@ -1,6 +1,6 @@
 //! From the moment at which a source gives a change to the acknowledgement of the sink, through everything between.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -146,6 +146,7 @@ fn plan(sink: Arc<dyn Destination>) -> anyhow::Result<Plan> {
     Ok(Plan {
         rules: BTreeMap::from([("ops/bench".to_owned(), rule)]),
         sinks: BTreeMap::from([("ops/bench".to_owned(), planned)]),
+        set_aside: BTreeSet::new(),
         complete: true,
     })
 }
