@@ -219,8 +219,12 @@ fn without_places(config: &Config) -> Config {
     one
 }
 
-/// An error with its causes, in one line.
+/// An error with its causes, in one line. Without the details of a server, which show the row that it refused.
 pub fn told(error: &tokio_postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        let hint = said.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        return format!("{}: {}{hint}", said.severity(), said.message());
+    }
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

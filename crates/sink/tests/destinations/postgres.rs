@@ -160,6 +160,21 @@ async fn postgres_that_may_not_be_written_says_what_right_is_missing() {
 
 /// No event is at fault: a dead letter of each would help nobody.
 #[tokio::test(flavor = "multi_thread")]
+async fn postgres_that_refuses_an_event_does_not_make_its_content_known() {
+    let table = Table(Postgres::start(None).await);
+    let destination = sink(&yaml(&table.0.address(), "", PASSWORD), &secrets("", "")).await;
+    assert!(destination.send(&[event(0, "a")]).await.failure.is_none());
+    let forbid = "alter table changes add check (subject <> 'default/b')";
+    table.client().await.batch_execute(forbid).await.unwrap();
+    let mut refused = event(1, "b");
+    refused.data = br#"{"password":"hunter2"}"#.as_slice().into();
+    let sent = destination.send(&[refused]).await;
+    let failure = format!("{sent:?}");
+    assert!(failure.contains("violates check constraint"), "{failure}");
+    assert!(!failure.contains("hunter2"), "{failure}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn postgres_whose_table_wants_more_than_we_have_is_tried_again() {
     let table = Table(Postgres::start(None).await);
     let admin = table.client().await;
