@@ -287,13 +287,14 @@ impl Server {
     /// Waits until an object exists and looks as it should; returns it.
     pub(crate) async fn until(&self, path: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let (collection, name) = path.rsplit_once('/').unwrap();
-        let mut watch = self
-            .watch(&format!("{collection}?fieldSelector=metadata.name%3D{name}"))
-            .await;
+        let query = format!("{collection}?fieldSelector=metadata.name%3D{name}");
+        // A server ends the watches of a kind whose definition has changed: then there is another one.
         loop {
-            let event = watch.next().await;
-            if event.kind != "DELETED" && is_right(&event.object) {
-                return event.object;
+            let mut watch = self.watch(&query).await;
+            while let Some(event) = watch.try_next().await {
+                if event.kind != "DELETED" && is_right(&event.object) {
+                    return event.object;
+                }
             }
         }
     }
