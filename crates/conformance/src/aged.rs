@@ -11,8 +11,8 @@ use crate::transcript::scripts;
 use crate::{Connection, Endpoint, Request};
 
 /// Together more than the 32 MiB of replaced values that the embedded server keeps of one kind.
-const N_CHANGES: usize = 20;
-const FILLER_BYTES: usize = 7 << 18;
+const N_CHANGES: usize = 28;
+const FILLER_BYTES: usize = 5 << 18;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const APPS: &str = "/apis/myapps.example.com/v1/namespaces/default/applications";
 /// Answers with metadata only, to spare both sides the filler.

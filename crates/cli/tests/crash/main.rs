@@ -58,6 +58,15 @@ enum Rules {
     Cluster,
 }
 
+impl Rules {
+    fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
 /// A process that watches.
 struct Watcher {
     process: Running,
@@ -100,7 +109,12 @@ impl World {
             watcher: None,
             replaced: Vec::new(),
             n_watchers: 0,
-            run: format!("run{seed}-{}-{}", keeper.name(), std::process::id()),
+            run: format!(
+                "run{seed}-{}-{}-{}",
+                rules.name(),
+                keeper.name(),
+                std::process::id()
+            ),
             keeper,
             receiver: Receiver::start(dir.path(), seed),
             truth: Truth::default(),
@@ -200,8 +214,10 @@ impl World {
     /// A real server stays, and with it what stands there.
     async fn clean_up(&self) {
         if self.rules == Rules::Cluster {
-            let rules = self.ours("Rule", "rules").await;
-            rules.delete(&self.run, &DeleteParams::default()).await.unwrap();
+            for (kind, plural) in [("Rule", "rules"), ("Sink", "sinks")] {
+                let api = self.ours(kind, plural).await;
+                api.delete(&self.run, &DeleteParams::default()).await.unwrap();
+            }
         }
     }
 
