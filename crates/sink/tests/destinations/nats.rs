@@ -73,7 +73,7 @@ async fn nats_that_hangs_is_given_up_by_the_caller_and_used_again_later() {
     let destination = sink(&yaml, &secrets("", "")).await;
     let all = events(0..6, 2);
     deliver(&*destination, &all[..2]).await;
-    stream.0.pause();
+    stream.0.pause().await;
     let hanging = tokio::time::timeout(Duration::from_millis(200), destination.send(&all[2..4])).await;
     assert!(hanging.is_err(), "{hanging:?}");
     stream.0.resume();

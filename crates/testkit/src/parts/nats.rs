@@ -104,8 +104,8 @@ impl Nats {
     }
 
     /// Makes the server hang: connections stay, nothing is answered.
-    pub fn pause(&self) {
-        self.service.signal(Signal::STOP);
+    pub async fn pause(&self) {
+        self.service.pause().await;
     }
 
     /// Ends the pause.

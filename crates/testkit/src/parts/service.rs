@@ -108,6 +108,15 @@ impl Service {
         }
     }
 
+    /// Stops the program, and waits until it does nothing any more: a signal takes a moment to reach every thread.
+    pub(super) async fn pause(&self) {
+        self.signal(Signal::STOP);
+        let id = self.running.as_ref().and_then(Child::id);
+        while id.is_some_and(|id| !is_paused(id)) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// Ends the program with a signal and waits until it has ended.
     pub(super) async fn stop(&mut self, signal: Signal) {
         let Some(mut child) = self.running.take() else {
@@ -127,6 +136,19 @@ impl Drop for Service {
             signal_group(child, Signal::KILL);
         }
     }
+}
+
+/// Whether no thread of a process runs; one that cannot be looked at counts as such.
+fn is_paused(process: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return true;
+    };
+    threads.filter_map(Result::ok).all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which is in brackets and may hold any character.
+        stat.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
 }
 
 fn signal_group(child: &Child, signal: Signal) {
