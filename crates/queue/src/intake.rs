@@ -7,7 +7,7 @@
 
 use crate::config::AddOptions;
 use crate::moment::Moment;
-use crate::state::State;
+use crate::state::{Added, State};
 use crate::work::Outcome;
 
 /// From so many on, those who tell apply them if nobody else is at the queue.
@@ -23,6 +23,11 @@ const MAX_NEWS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Intake<K> {
     news: Vec<News<K>>,
+    /// Keys of adds that changed nothing but an entry that was there.
+    ///
+    /// Who adds next drops them: to drop a shared key is to count it, and a count that one core increases and another
+    /// decreases moves between them every time.
+    spent: Vec<K>,
     /// Whether nobody may come to look.
     urgent: bool,
 }
@@ -54,6 +59,7 @@ impl<K> Default for Intake<K> {
     fn default() -> Self {
         Self {
             news: Vec::new(),
+            spent: Vec::new(),
             urgent: false,
         }
     }
@@ -73,21 +79,32 @@ impl<K> Intake<K> {
         }
     }
 
+    /// A key for a teller to drop once it has unlocked this: as many as were told, so that they do not pile up.
+    pub(crate) fn spent(&mut self) -> Option<K> {
+        self.spent.pop()
+    }
+
     /// Exchanges what was told for an empty list, and says whether the next news are urgent.
-    pub(crate) fn swap(&mut self, empty: &mut Vec<News<K>>, urgent: bool) {
+    pub(crate) fn swap(&mut self, empty: &mut Vec<News<K>>, spent: &mut Vec<K>, urgent: bool) {
         std::mem::swap(&mut self.news, empty);
         self.urgent = urgent;
+        if urgent {
+            // Perhaps nobody adds for a long time.
+            spent.append(&mut self.spent);
+        } else {
+            self.spent.append(spent);
+        }
     }
 }
 
 impl<K: Clone + Eq> News<K> {
-    /// Changes the state; false if the queue takes no more keys.
-    pub(crate) fn apply(self, state: &mut State<K>, now: Moment) -> bool {
+    /// Changes the state.
+    pub(crate) fn apply(self, state: &mut State<K>, now: Moment) -> Added<K> {
         match self.what {
             What::Added { key, hash, options } => state.add(key, hash, options, now),
             What::Finished { id, outcome } => {
                 state.finish(id, outcome, now);
-                true
+                Added::New
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::intake::{Kept, News, What};
 use crate::metrics::Metrics;
 use crate::moment::Moment;
 use crate::shared::{Apart, Inner, Shared};
-use crate::state::{DeadLetter, State};
+use crate::state::{Added, DeadLetter, State};
 use crate::take::Take;
 use crate::work::Outcome;
 
@@ -221,9 +221,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         };
         let mut inner = self.shared.lock_to_tell();
         let now = inner.time(news.at);
-        let answer = news.apply(&mut inner.state, now);
+        let added = news.apply(&mut inner.state, now);
         self.wake(inner, now);
-        answer
+        !matches!(added, Added::Refused)
     }
 
     /// Changes the state, then wakes whoever the change concerns.

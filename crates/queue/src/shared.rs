@@ -17,7 +17,7 @@ use crate::intake::{Intake, Kept, News};
 use crate::metrics::Observed;
 use crate::moment::Moment;
 use crate::sleepers::Sleepers;
-use crate::state::{Handed, Snapshot, State};
+use crate::state::{Added, Handed, Snapshot, State};
 use crate::tray::{FRESH, N_TRAYS, Notes, SHARE, Tray, seat};
 
 /// How often a worker tries to lock before it sleeps.
@@ -66,6 +66,8 @@ pub(crate) struct Inner<K> {
     latest: Moment,
     /// Empty; kept for its memory.
     news: Vec<News<K>>,
+    /// For those who tell to drop.
+    spent: Vec<K>,
     /// What `intake` was last told of the urgency of news.
     urgent: bool,
     /// The trays that have to be asked what was begun and done. None while a worker sleeps.
@@ -167,6 +169,7 @@ impl<K: Clone + Eq + Hash> Shared<K> {
             sleepers: Sleepers::default(),
             latest: Moment::BEGINNING,
             news: Vec::new(),
+            spent: Vec::new(),
             urgent: false,
             out: Out::default(),
             filled: [Moment::BEGINNING; N_TRAYS],
@@ -278,7 +281,7 @@ impl<K: Clone + Eq + Hash> Shared<K> {
     pub(crate) fn hear(&self, inner: &mut Inner<K>, urgent: bool) -> bool {
         let mut news = std::mem::take(&mut inner.news);
         let mut intake = self.intake();
-        intake.swap(&mut news, urgent);
+        intake.swap(&mut news, &mut inner.spent, urgent);
         self.intake.any.store(false, Ordering::Relaxed);
         drop(intake);
         inner.urgent = urgent;
@@ -291,11 +294,16 @@ impl<K: Clone + Eq + Hash> Shared<K> {
             inner.state.bring_near_told(told.as_slice().iter().take(N_NEAR));
             for news in told.by_ref().take(N_NEAR) {
                 let now = inner.time(news.at);
-                news.apply(&mut inner.state, now);
+                if let Added::Known(key) = news.apply(&mut inner.state, now) {
+                    inner.spent.push(key);
+                }
             }
         }
         drop(told);
         inner.news = news;
+        if urgent {
+            inner.spent.clear();
+        }
         heard
     }
 
@@ -306,6 +314,9 @@ impl<K: Clone + Eq + Hash> Shared<K> {
         if !matches!(kept, Kept::Refused(_)) {
             self.intake.any.store(true, Ordering::Release);
         }
+        let spent = intake.spent();
+        drop(intake);
+        drop(spent);
         kept
     }
 

@@ -65,6 +65,15 @@ impl<K: Clone + Eq + Hash> Work<K> {
         Some(self.begun.at.since(since))
     }
 
+    /// Whether it becomes a [`DeadLetter`](crate::DeadLetter) if this is said of it now.
+    ///
+    /// It does not if it was added since it was handed out, if its run is a change's ahead of a retry that is still due, or if there
+    /// is no room for dead letters.
+    pub fn is_given_up_after(&self, outcome: &Outcome) -> bool {
+        let inner = self.queue.shared().lock_to_tell();
+        inner.state.is_given_up_after(self.begun.handed.id, outcome)
+    }
+
     /// Says what became of it.
     pub fn finish(mut self, outcome: Outcome) {
         self.finished = true;

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use skopos_queue::{AddOptions, Config, Leftovers, Metrics, Queue, Unfinished};
+use skopos_queue::{AddOptions, Config, Leftovers, Metrics, Outcome, Queue, Unfinished};
 
 fn queue() -> Queue<u32> {
     Queue::new(Config {
@@ -25,6 +25,30 @@ fn after(delay: Duration) -> AddOptions {
         after: Some(delay),
         ..AddOptions::default()
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_knows_whether_it_is_given_up_if_it_fails() {
+    let queue = Queue::new(Config {
+        max_attempts: Some(2),
+        change_spacing: Duration::ZERO,
+        ..Config::default()
+    });
+    let failed = || Outcome::Failed("broken".to_owned());
+    queue.add(1);
+    let first = queue.take().await.unwrap();
+    assert!(!first.is_given_up_after(&failed()));
+    assert!(first.is_given_up_after(&Outcome::Terminal("broken".to_owned())));
+    first.finish(failed());
+    queue.add(1);
+    let ahead_of_the_retry = queue.take().await.unwrap();
+    assert!(!ahead_of_the_retry.is_given_up_after(&failed()));
+    ahead_of_the_retry.finish(failed());
+    let second = queue.take().await.unwrap();
+    assert!(second.is_given_up_after(&failed()));
+    queue.add(1);
+    assert!(!second.is_given_up_after(&failed()), "it was changed meanwhile");
+    second.done();
 }
 
 #[tokio::test(start_paused = true)]

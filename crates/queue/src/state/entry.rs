@@ -18,7 +18,7 @@ use crate::moment::Moment;
 pub(crate) struct Entry<K> {
     pub(crate) key: K,
     pub(crate) hash: u64,
-    /// In the line of its tenant when ready, among the running or the dead when it is one of those.
+    /// In the line of its tenant when ready, among the running, the dead or the resting when it is one of those.
     pub(crate) links: Links,
     pub(crate) failures: Option<Box<Failures>>,
     /// The earliest time asked for outright.
@@ -49,8 +49,10 @@ impl<K> Arena for Slab<Entry<K>> {
 /// Where a key is. Every entry is in exactly one phase, and `Waiting` iff it has a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Between two phases; no entry rests here.
+    /// Between two phases; no entry stays here.
     Settling,
+    /// Nothing is wanted of it.
+    Resting,
     /// Until then.
     Waiting(Moment),
     /// Since then.
@@ -66,6 +68,7 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Settling,
+    Resting,
     Waiting,
     Ready,
     LaidOut,
@@ -100,6 +103,7 @@ impl<K> Entry<K> {
     pub(crate) fn phase(&self) -> Phase {
         match self.stage {
             Stage::Settling => Phase::Settling,
+            Stage::Resting => Phase::Resting,
             Stage::Waiting => Phase::Waiting(self.at),
             Stage::Ready => Phase::Ready(self.at),
             Stage::LaidOut => Phase::LaidOut(self.at),
@@ -111,6 +115,7 @@ impl<K> Entry<K> {
     pub(crate) fn enter(&mut self, phase: Phase) {
         (self.stage, self.at) = match phase {
             Phase::Settling => (Stage::Settling, self.at),
+            Phase::Resting => (Stage::Resting, self.at),
             Phase::Waiting(until) => (Stage::Waiting, until),
             Phase::Ready(since) => (Stage::Ready, since),
             Phase::LaidOut(since) => (Stage::LaidOut, since),

@@ -6,6 +6,7 @@ use super::State;
 use super::entry::{Failures, Phase};
 use crate::config::Priority;
 use crate::moment::Moment;
+use crate::work::Outcome;
 
 /// Bytes of an error that are kept.
 const MAX_ERROR: usize = 4096;
@@ -70,6 +71,22 @@ impl<K: Clone + Eq> State<K> {
         {
             failures.retry_at = again;
         }
+    }
+
+    /// Whether a running key becomes a dead letter if this is what became of it.
+    pub(crate) fn is_given_up_after(&self, id: u32, outcome: &Outcome) -> bool {
+        let entry = &self.entries[id as usize];
+        let failures = entry.failures.as_deref();
+        let is_exhausted = || {
+            let attempts = failures.map_or(1, |known| known.attempts + u32::from(!known.ahead_of_retry));
+            self.config.max_attempts.is_some_and(|most| attempts >= most)
+        };
+        let is_final = match outcome {
+            Outcome::Terminal(_) => true,
+            Outcome::Failed(_) => is_exhausted(),
+            Outcome::Done | Outcome::RequeueAfter(_) | Outcome::PutOff(_) => false,
+        };
+        is_final && entry.wish().is_none() && self.n_dead < self.config.max_dead_letters
     }
 
     /// Makes a dead letter of a key that will not be retried; false if it has to go on.
@@ -150,7 +167,7 @@ impl<K: Clone + Eq> State<K> {
                 self.exhume(id);
                 self.remove(id);
             }
-            Phase::Ready(_) | Phase::LaidOut(_) | Phase::Running(_) | Phase::Settling => {}
+            Phase::Ready(_) | Phase::LaidOut(_) | Phase::Running(_) | Phase::Settling | Phase::Resting => {}
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            add            take             done
-//!   (nothing) ──► Ready ───────────► Running ─────► (nothing)
+//!   (nothing) ──► Ready ───────────► Running ─────► Resting ── add ──► as if there had been nothing
 //!      │            ▲                   │ │
 //!      │ later      │ due               │ │ failed for good, or too often
 //!      └────────► Waiting ◄─────────────┘ └────────► Dead ── add, put back ──► Waiting, Ready
@@ -16,6 +16,7 @@ mod failure;
 mod hand_out;
 mod limiter;
 mod ready;
+mod rest;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ pub(crate) use self::stats::{BOUNDS, Histogram, Snapshot, Waits};
 use self::entry::{Entry, Phase};
 use self::limiter::Limiter;
 use self::ready::{Place, Ready, Turn};
+use self::rest::MAX_RESTING;
 use self::stats::Stats;
 use crate::config::{AddOptions, Config, Leftovers, Priority};
 use crate::list::List;
@@ -56,6 +58,10 @@ pub(crate) struct State<K> {
     turns: Vec<Turn>,
     dead: List,
     n_dead: usize,
+    /// The one that rests longest first.
+    resting: List,
+    n_resting: usize,
+    max_resting: usize,
     /// Entries that have failed and not succeeded since.
     n_failing: usize,
     limiter: Option<Limiter>,
@@ -72,6 +78,17 @@ pub(crate) enum Taken<K> {
     Nothing(Option<Moment>),
     /// Nothing any more.
     Closed,
+}
+
+/// What an add came to.
+#[derive(Debug)]
+pub(crate) enum Added<K> {
+    /// The key is kept.
+    New,
+    /// An equal key was here already; this one is of no more use.
+    Known(K),
+    /// The queue takes no more keys.
+    Refused,
 }
 
 /// A key that was handed out.
@@ -100,6 +117,9 @@ impl<K: Clone + Eq> State<K> {
             turns: Vec::new(),
             dead: List::default(),
             n_dead: 0,
+            resting: List::default(),
+            n_resting: 0,
+            max_resting: MAX_RESTING,
             n_failing: 0,
             limiter: config.rate_limit.map(Limiter::new),
             random: config
@@ -111,15 +131,16 @@ impl<K: Clone + Eq> State<K> {
         }
     }
 
-    /// Asks for a run of `key`; false if the queue takes no more.
-    pub(crate) fn add(&mut self, key: K, hash: u64, options: AddOptions, now: Moment) -> bool {
+    /// Asks for a run of `key`.
+    pub(crate) fn add(&mut self, key: K, hash: u64, options: AddOptions, now: Moment) -> Added<K> {
         if self.closed.is_some() {
             self.stats.refused += 1;
-            return false;
+            return Added::Refused;
         }
-        let id = match self.find(hash, &key) {
-            Some(id) => id,
-            None => self.insert(key, hash, options.priority),
+        let known = self.find(hash, &key);
+        let (id, added) = match known {
+            Some(id) => (id, Added::Known(key)),
+            None => (self.insert(key, hash, options.priority), Added::New),
         };
         let entry = &self.entries[id as usize];
         let phase = entry.phase();
@@ -127,12 +148,12 @@ impl<K: Clone + Eq> State<K> {
             Phase::Ready(_) => {
                 self.stats.coalesced += 1;
                 self.raise(id, options.priority);
-                return true;
+                return added;
             }
             Phase::LaidOut(_) => {
                 self.stats.coalesced += 1;
                 self.raise_laid_out(id, options.priority);
-                return true;
+                return added;
             }
             Phase::Running(_) | Phase::Waiting(_) if entry.wish().is_some() => {
                 self.stats.coalesced += 1;
@@ -143,9 +164,13 @@ impl<K: Clone + Eq> State<K> {
         match phase {
             Phase::Running(_) => {}
             Phase::Dead => self.revive(id, now),
+            Phase::Resting => {
+                self.rouse(id);
+                self.settle(id, now);
+            }
             _ => self.settle(id, now),
         }
-        true
+        added
     }
 
     /// The next key for a worker.
@@ -216,11 +241,11 @@ impl<K: Clone + Eq> State<K> {
         self.settle(id, now);
     }
 
-    /// Of a key that was done nothing is kept, unless it was added once more.
+    /// A key that was done rests, unless it was added once more.
     fn succeed(&mut self, id: u32, now: Moment) {
         let entry = &mut self.entries[id as usize];
         if entry.failures.is_none() && entry.wish().is_none() {
-            self.remove(id);
+            self.rest(id);
             return;
         }
         self.absolve(id);
@@ -287,6 +312,7 @@ impl<K: Clone + Eq> State<K> {
             Some(Leftovers::LetGo) => Some(Leftovers::LetGo),
             _ => Some(leftovers),
         };
+        while self.forget_resting() {}
         let mut n_gone = self.timers.len();
         for (_, id) in std::mem::take(&mut self.timers) {
             self.entries[id as usize].enter(Phase::Settling);
@@ -350,7 +376,7 @@ impl<K: Clone + Eq> State<K> {
             delayed: self.timers.len(),
             running: self.n_running,
             dead_letters: self.n_dead,
-            tenants: self.ready.n_tenants(),
+            tenants: self.ready.n_awake(),
             oldest: waits.max().unwrap_or_default(),
             unfinished: run_times().sum(),
             longest_running: run_times().max().unwrap_or_default(),

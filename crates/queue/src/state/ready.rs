@@ -24,6 +24,8 @@ pub(crate) struct Ready {
     /// In all levels.
     n_keys: usize,
     tenants: Slab<Tenant>,
+    /// Tenants that have an entry that does not rest.
+    n_awake: usize,
     names: HashTable<u32>,
     hasher: DefaultHashBuilder,
     patience: u32,
@@ -44,6 +46,8 @@ struct Tenant {
     hash: u64,
     /// Entries of this tenant, ready or not; the tenant goes with the last of them.
     n_entries: usize,
+    /// Entries of which something is wanted.
+    n_awake: usize,
     lines: [List; LEVELS],
     rings: [Links; LEVELS],
     /// How long its keys waited, where that is kept.
@@ -89,6 +93,7 @@ impl Ready {
             levels: Default::default(),
             n_keys: 0,
             tenants: Slab::new(),
+            n_awake: 0,
             names: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             patience,
@@ -100,14 +105,16 @@ impl Ready {
         let hash = self.hasher.hash_one(name);
         let tenants = &mut self.tenants;
         let found = self.names.find(hash, |id| &*tenants[*id as usize].name == name);
-        if let Some(id) = found {
-            tenants[*id as usize].n_entries += 1;
-            return *id;
+        if let Some(&id) = found {
+            tenants[id as usize].n_entries += 1;
+            self.rouse(id);
+            return id;
         }
         let id = tenants.insert(Tenant {
             name: name.into(),
             hash,
             n_entries: 1,
+            n_awake: 1,
             lines: Default::default(),
             rings: Default::default(),
             waits: Waits::default(),
@@ -115,11 +122,27 @@ impl Ready {
         let id = u32::try_from(id).expect("fewer tenants than 2^32");
         self.names
             .insert_unique(hash, id, |id| tenants[*id as usize].hash);
+        self.n_awake += 1;
         id
     }
 
-    /// One entry of the tenant is gone. With the last one goes the tenant: its name, and how long its keys waited.
+    /// Nothing is wanted of one entry of the tenant any more.
+    pub(crate) fn rest(&mut self, tenant: u32) {
+        let tenant = &mut self.tenants[tenant as usize];
+        tenant.n_awake -= 1;
+        self.n_awake -= usize::from(tenant.n_awake == 0);
+    }
+
+    /// An entry of the tenant no longer rests.
+    pub(crate) fn rouse(&mut self, tenant: u32) {
+        let tenant = &mut self.tenants[tenant as usize];
+        self.n_awake += usize::from(tenant.n_awake == 0);
+        tenant.n_awake += 1;
+    }
+
+    /// One entry of the tenant is gone, that did not rest. With the last one goes the tenant: its name, and how long its keys waited.
     pub(crate) fn leave(&mut self, tenant: u32) -> Option<(Box<str>, Waits)> {
+        self.rest(tenant);
         let entry = &mut self.tenants[tenant as usize];
         entry.n_entries -= 1;
         if entry.n_entries > 0 {
@@ -144,8 +167,9 @@ impl Ready {
             .map(|(_, tenant)| (&*tenant.name, tenant.waits))
     }
 
-    pub(crate) fn n_tenants(&self) -> usize {
-        self.tenants.len()
+    /// How many tenants have entries of which something is wanted.
+    pub(crate) fn n_awake(&self) -> usize {
+        self.n_awake
     }
 
     pub(crate) fn len(&self, priority: Priority) -> usize {

@@ -69,7 +69,9 @@ impl Bench {
 
     fn finish(&mut self, id: u32, outcome: Outcome) {
         let now = self.moment();
+        let (is_given_up, n_dead) = (self.state.is_given_up_after(id, &outcome), self.state.n_dead);
         self.state.finish(id, outcome, now);
+        assert_eq!(self.state.n_dead - n_dead, usize::from(is_given_up));
     }
 
     /// Takes a key and finishes it; the key.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Bench, config};
-use crate::config::{Backoff, Config, Debounce, Priority, RateLimit};
+use crate::config::{Backoff, Config, Debounce, Leftovers, Priority, RateLimit};
 use crate::work::Outcome;
 
 /// Failures are tried again after so many seconds.
@@ -212,7 +212,7 @@ fn exhausted_and_terminal_keys_are_dead_until_changed_put_back_or_discarded() {
     assert_eq!(bench.run(Outcome::Terminal("still".to_owned())), Some(2));
     assert!(bench.state.discard(super::hash(2), &2, now).is_some());
     assert!(bench.state.dead_letters(now).is_empty());
-    assert_eq!(bench.state.entries.len(), 0);
+    assert_eq!(bench.state.entries.len(), bench.state.n_resting);
 }
 
 /// Point 38.
@@ -314,4 +314,38 @@ fn poison_among_ten_thousand_keys_delays_no_other() {
         }
     }
     assert!(n_runs < 11_500, "{n_runs} runs for 9,900 good keys");
+}
+
+#[test]
+fn a_key_that_comes_again_is_as_one_that_was_never_here() {
+    let mut bench = bench();
+    bench.add(1);
+    assert_eq!(bench.done(), Some(1));
+    assert_eq!((bench.state.n_resting, bench.state.ready.n_awake()), (1, 0));
+    bench.add_as(1, Priority::Low, None);
+    assert_eq!((bench.state.n_resting, bench.state.ready.n_awake()), (0, 1));
+    bench.add_as(1001, Priority::High, None);
+    assert_eq!(
+        [bench.done(), bench.done(), bench.done()],
+        [Some(1001), Some(1), None]
+    );
+    bench.add_as(1, Priority::High, Some(500));
+    assert_eq!(bench.take(), None);
+    bench.pass(500);
+    assert_eq!(bench.done(), Some(1));
+}
+
+#[test]
+fn of_the_keys_that_are_done_only_so_many_are_remembered_and_none_in_the_end() {
+    let mut bench = bench();
+    bench.state.max_resting = 2;
+    for key in [1, 2, 1, 3] {
+        bench.add(key);
+        assert_eq!(bench.done(), Some(key));
+    }
+    let mut kept: Vec<_> = bench.state.entries.iter().map(|(_, entry)| entry.key).collect();
+    kept.sort_unstable();
+    assert_eq!(kept, [1, 3], "the one that rests longest goes");
+    bench.state.close(Leftovers::HandOut);
+    assert_eq!(bench.state.entries.len(), 0);
 }
