@@ -58,8 +58,18 @@ pub(crate) struct Ends {
 pub(crate) struct Sizes {
     /// A file that is longer is followed by another.
     pub(crate) segment_bytes: u64,
-    /// So much room is made at once for what is to come.
+    /// So much room is made at once for what is to come, by a file that holds as much already.
     pub(crate) room_bytes: u64,
+}
+
+/// Room that even a new file makes. A short log has little more: every start looks through all of it.
+const LEAST_ROOM: u64 = 64 << 10;
+
+impl Sizes {
+    /// How much room a file of `len` bytes makes.
+    fn room_for(self, len: u64) -> u64 {
+        len.max(LEAST_ROOM).min(self.room_bytes)
+    }
 }
 
 impl Log {
@@ -115,15 +125,15 @@ impl Log {
 
     /// Lets the file grow ahead of what is written. If that fails it grows with each write.
     fn make_room(&mut self, needed: u64) {
-        let Sizes { room_bytes, .. } = self.sizes;
-        if room_bytes == 0 || self.len + needed <= self.room {
+        let ahead = self.sizes.room_for(self.len);
+        if ahead == 0 || self.len + needed <= self.room {
             return;
         }
-        if let Err(error) = self.file.reserve(needed + room_bytes) {
+        if let Err(error) = self.file.reserve(needed + ahead) {
             tracing::debug!(%error, "no room ahead of the log");
         }
         // Also after a failure: it is soon enough to try again when that much is written.
-        self.room = self.len + needed + room_bytes;
+        self.room = self.len + needed + ahead;
     }
 
     fn make_ready(&mut self) -> Result<(), StorageError> {

@@ -36,8 +36,8 @@ pub struct Config {
     pub snapshot_after_bytes: u64,
     /// The log goes on in a new file when one exceeds this.
     pub segment_bytes: u64,
-    /// A file of the log grows by so much ahead of what is written, which makes syncs quicker; 0 lets it grow with
-    /// each write.
+    /// A file of the log grows by so much ahead of what is written, which makes syncs quicker; by less while it is
+    /// shorter than that, since every start looks through it. 0 lets it grow with each write.
     pub room_bytes: u64,
     /// How many writes may wait. Full: writers wait in [`Store::write`], in order.
     pub queue_capacity: usize,

@@ -397,6 +397,24 @@ fn room_ahead_of_the_log_is_used_again_after_a_restart() {
     });
 }
 
+#[test]
+fn a_short_log_makes_little_room_ahead() {
+    run(async {
+        let (disk, log) = (SimDisk::default(), "log-00000000000000000002");
+        let config = Config {
+            room_bytes: 1 << 20,
+            ..large()
+        };
+        let store = open(&disk, &config).unwrap();
+        let mut lengths = Vec::new();
+        for key in ["a", "b", "c"] {
+            write(&store, put(S, key, &"x".repeat(100 << 10))).await.unwrap();
+            lengths.push(disk.content(log).len() >> 10);
+        }
+        assert_eq!(lengths, [164, 300, 300]);
+    });
+}
+
 /// Sectors of the unfinished write come through or not, whatever their order.
 #[test]
 fn an_unfinished_write_into_room_is_there_whole_or_not_at_all() {
