@@ -33,11 +33,11 @@ mod route;
 
 mod call;
 mod chance;
+mod claims;
 mod options;
 mod read;
 mod respond;
 mod reviews;
-mod rules;
 mod scale;
 mod services;
 mod strategy;

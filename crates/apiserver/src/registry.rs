@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use skopos_builtin::Kind;
+use skopos_cel::rules::Rules;
 use skopos_object::{GroupKind, GroupResource, GroupVersionKind, compare_versions};
 use skopos_schema::{Column, JsonPath, Scale, Structural};
 use skopos_store::{Entry, Revision};
 use tokio_util::sync::CancellationToken;
 
-use crate::rules::Rules;
 use crate::write::Tracking;
 
 /// Every verb a stored resource answers, in the order discovery lists them for custom resources.

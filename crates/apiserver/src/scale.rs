@@ -204,7 +204,7 @@ async fn write(
         let scale = change(&live)?;
         rescaled(call, old, &scale, &paths)
     };
-    let entry = modify(shared, call, options, Change::Owned(&rescale)).await?;
+    let entry = modify(shared, call, options, Change::Scaled(&rescale)).await?;
     let object = versions::from_entry(&call.resource, &entry)?;
     Ok(Answer::Object {
         code: 200,
@@ -222,10 +222,6 @@ fn rescaled(call: &Call, old: &Value, scale: &Value, paths: &ReplicasPaths<'_>) 
     paths_of(&call.resource)?
         .set_replicas(&mut new, replicas)
         .map_err(|error| Status::internal(error.to_string()))?;
-    // What the replicas stand in may have come with them.
-    if let Some(custom) = call.resource.custom() {
-        skopos_schema::default(&custom.schema, &mut new);
-    }
     if !scale.meta_str("resourceVersion").is_empty() {
         let version = scale.meta_str("resourceVersion").to_owned();
         new.set_meta("resourceVersion", version);

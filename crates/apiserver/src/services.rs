@@ -14,29 +14,43 @@ const NETWORK: [u8; 2] = [10, 96];
 /// The ports of nodes that services may take.
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// Gives the ports of a service that is reached through nodes a free port each.
+/// Gives a service that is reached through nodes the free ports of nodes that it needs.
 pub(crate) fn assign_node_ports(store: &Store, service: &mut Value) {
-    if service["spec"]["type"] != "NodePort" && service["spec"]["type"] != "LoadBalancer" {
+    let spec = &mut service["spec"];
+    let balanced = spec["type"] == "LoadBalancer";
+    if spec["type"] != "NodePort" && !balanced {
         return;
     }
-    let Some(ports) = service["spec"]["ports"].as_array_mut() else {
-        return;
-    };
     let mut taken: HashSet<u64> = stored_ports(store);
-    taken.extend(ports.iter().filter_map(|port| port["nodePort"].as_u64()));
-    for port in ports
-        .iter_mut()
-        .filter(|port| port.is_object() && port["nodePort"].as_u64().is_none_or(|p| p == 0))
-    {
-        let Some(free) = NODE_PORTS
-            .map(u64::from)
-            .find(|candidate| !taken.contains(candidate))
-        else {
-            return;
-        };
-        taken.insert(free);
-        port["nodePort"] = free.into();
+    taken.extend(ports_of(spec));
+    if !balanced || spec["allocateLoadBalancerNodePorts"] != false {
+        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+            assign_port(&mut taken, port, "nodePort");
+        }
     }
+    // Balancers that keep the addresses of clients ask each node whether it has an endpoint.
+    if balanced && spec["externalTrafficPolicy"] == "Local" {
+        assign_port(&mut taken, spec, "healthCheckNodePort");
+    }
+}
+
+fn assign_port(taken: &mut HashSet<u64>, object: &mut Value, field: &str) {
+    if !object.is_object() || object[field].as_u64().is_some_and(|port| port != 0) {
+        return;
+    }
+    let free = NODE_PORTS.map(u64::from).find(|port| !taken.contains(port));
+    if let Some(free) = free {
+        taken.insert(free);
+        object[field] = free.into();
+    }
+}
+
+/// The ports of nodes that a service has.
+fn ports_of(spec: &Value) -> Vec<u64> {
+    let ports = spec["ports"].as_array().into_iter().flatten();
+    let ports = ports.map(|port| &port["nodePort"]);
+    let numbers = ports.chain([&spec["healthCheckNodePort"]]);
+    numbers.filter_map(Value::as_u64).collect()
 }
 
 fn stored_ports(store: &Store) -> HashSet<u64> {
@@ -44,14 +58,13 @@ fn stored_ports(store: &Store) -> HashSet<u64> {
         .list("core/services", &Range::default())
         .map(|page| page.items)
         .unwrap_or_default();
-    let ports_of = |value: &[u8]| -> Vec<Value> {
-        raw_path(value, &["spec", "ports"])
+    let spec_of = |value: &[u8]| -> Value {
+        raw_path(value, &["spec"])
             .and_then(|raw| serde_json::from_slice(raw).ok())
             .unwrap_or_default()
     };
     page.iter()
-        .flat_map(|entry| ports_of(&entry.value))
-        .filter_map(|port| port["nodePort"].as_u64())
+        .flat_map(|entry| ports_of(&spec_of(&entry.value)))
         .collect()
 }
 

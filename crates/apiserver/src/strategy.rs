@@ -1,16 +1,15 @@
 //! What differs from kind to kind on the write path, as small answers to small questions.
 
-use skopos_object::validation::dns1123_subdomain;
-
-use crate::registry::{Resource, Source};
+use crate::registry::Resource;
 
 /// A PUT to a name that does not exist creates it.
 pub(crate) fn creates_on_update(resource: &Resource) -> bool {
     matches!(
         (resource.group.as_str(), resource.plural.as_str()),
-        ("", "endpoints" | "events" | "limitranges" | "podtemplates")
+        ("", "endpoints" | "events" | "limitranges" | "services")
             | ("events.k8s.io", "events")
             | ("coordination.k8s.io", "leases")
+            | ("node.k8s.io", "runtimeclasses")
             | ("rbac.authorization.k8s.io", _)
     )
 }
@@ -26,7 +25,12 @@ pub(crate) fn updates_unconditionally(resource: &Resource) -> bool {
             "apiextensions.k8s.io" | "apiregistration.k8s.io" | "admissionregistration.k8s.io",
             _
         ) | ("coordination.k8s.io", "leases")
-            | ("storage.k8s.io", "volumeattachments" | "csinodes")
+            | ("node.k8s.io", "runtimeclasses")
+            | ("policy", "poddisruptionbudgets")
+            | (
+                "storage.k8s.io",
+                "csidrivers" | "csinodes" | "csistoragecapacities" | "volumeattachments"
+            )
     )
 }
 
@@ -42,12 +46,11 @@ pub(crate) fn returns_deleted_object(resource: &Resource) -> bool {
                 | "persistentvolumes"
                 | "persistentvolumeclaims"
                 | "podtemplates"
-                | "replicationcontrollers"
                 | "resourcequotas"
         ) | (
             "storage.k8s.io",
-            "storageclasses" | "volumeattachments" | "csidrivers" | "csinodes"
-        )
+            "csidrivers" | "csinodes" | "storageclasses" | "volumeattachments" | "volumeattributesclasses"
+        ) | ("resource.k8s.io", _)
     )
 }
 
@@ -66,13 +69,5 @@ pub(crate) fn dependents(resource: &Resource) -> Dependents {
         ("batch", "jobs") | ("", "replicationcontrollers") => Dependents::Kept,
         ("" | "events.k8s.io", "events") => Dependents::Ignored,
         _ => Dependents::Deleted,
-    }
-}
-
-/// Complaints about the name of an object.
-pub(crate) fn name_errors(resource: &Resource, name: &str) -> Vec<String> {
-    match &resource.source {
-        Source::Custom(_) => dns1123_subdomain(name),
-        Source::BuiltIn(kind) => skopos_builtin::name_errors(kind, name),
     }
 }

@@ -110,9 +110,14 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// An object of a built-in kind in another version.
+/// An object of a built-in kind in another version, also one from which an apply took mandatory fields.
 pub(crate) fn converted(object: &Value, from: &str, to: &str) -> Value {
     let mut object = object.clone();
+    let (group, version) = from.split_once('/').unwrap_or(("", from));
+    if let Some(kind) = skopos_builtin::kind(group, version, object["kind"].as_str().unwrap_or_default()) {
+        // Go has no objects without mandatory fields: they are zero. Types were checked before.
+        let _ = skopos_builtin::decode(kind, &mut object);
+    }
     convert_built_in(&mut object, from, to);
     object
 }

@@ -28,5 +28,5 @@ pub use prepare::{
 };
 pub use reset::reset_fields;
 pub use strategic::{MergeError, strategic_merge};
-pub use structural::{schema, structural_json};
-pub use validate::{name_errors, validate};
+pub use structural::schema;
+pub use validate::{claim_grows, name_errors, validate};

@@ -21,6 +21,12 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
         ("", "Pod") => {
             let class = qos_class(&object["spec"]);
             object["status"] = json!({"phase": "Pending", "qosClass": class});
+            if object["spec"]["schedulingGates"]
+                .as_array()
+                .is_some_and(|gates| !gates.is_empty())
+            {
+                object["status"]["conditions"] = json!([gated(object)]);
+            }
         }
         ("", "Namespace") => {
             object["status"] = json!({"phase": "Active"});
@@ -43,7 +49,7 @@ pub fn prepare_update(kind: &Kind, new: &mut Value, old: &Value) {
     }
     match (kind.group, kind.kind) {
         ("", "Namespace") => copy(&mut new["spec"], &old["spec"], "finalizers"),
-        ("", "Service") => service::keep_allocated(&mut new["spec"], &old["spec"]),
+        ("", "Service") => service::update(new, old),
         ("", "Pod") => copy(&mut new["spec"], &old["spec"], "ephemeralContainers"),
         ("", "Secret") => or_copy(new, old, "type"),
         ("certificates.k8s.io", _) => copy(new, old, "spec"),
@@ -185,6 +191,18 @@ fn template_generation(set: &mut Value, generation: u64) {
 fn template_generation_of(set: &Value) -> u64 {
     let text = set["metadata"]["annotations"][TEMPLATE_GENERATION].as_str();
     text.and_then(|t| t.parse().ok()).unwrap_or(1)
+}
+
+/// What a pod that waits at a gate says of itself from its beginning.
+fn gated(pod: &Value) -> Value {
+    json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastProbeTime": null,
+        "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+    })
 }
 
 /// Guaranteed when every container limits and requests the same CPU and memory, best effort when none asks

@@ -130,6 +130,12 @@ impl Id {
         let slot = &slots()[usize::from(self.0)];
         slot.parsed.get_or_init(|| Type::parse(slot.line))
     }
+
+    /// What a named scalar, list or map stands for.
+    fn alias(self) -> Option<&'static str> {
+        let (_, rest) = slots()[usize::from(self.0)].line.split_once('\t')?;
+        rest.strip_prefix('=')
+    }
 }
 
 impl Type {
@@ -247,15 +253,13 @@ pub(crate) fn resolve(declared: &'static str) -> Ty {
 }
 
 fn resolve_name(name: &'static str) -> Ty {
-    match (alias(name), find(name)) {
-        (Some(target), _) => resolve(target),
-        (None, Some(id)) => Ty::Object(id),
-        (None, None) => Ty::Json,
+    match find(name) {
+        Some(id) => id.alias().map_or(Ty::Object(id), resolve),
+        None => Ty::Json,
     }
 }
 
 /// What a named scalar, list or map stands for.
 pub(crate) fn alias(name: &str) -> Option<&'static str> {
-    let line = slots()[usize::from(find(name)?.0)].line;
-    line.split_once('\t').and_then(|(_, rest)| rest.strip_prefix('='))
+    find(name)?.alias()
 }

@@ -23,6 +23,7 @@ use serde_json::Value;
 use skopos_object::{FieldError, FieldPath};
 
 pub use names::name_errors;
+pub use update::grows as claim_grows;
 
 use crate::kind::Kind;
 use check::Check;
@@ -53,7 +54,7 @@ fn object(kind: &Kind, check: &mut Check, new: &Value, old: Option<&Value>) {
     match (kind.group, kind.kind) {
         ("", "ConfigMap") => config::config_map(check, new),
         ("", "Secret") => config::secret(check, new),
-        ("", "Pod") => pod::pod_spec(check, &spec, &new["spec"]),
+        ("", "Pod") => pod::pod(check, &spec, &new["spec"], old.is_none()),
         ("", "PodTemplate") => pod::template(check, &root.child("template"), &new["template"]),
         ("", "Service") => service::service(check, new),
         ("", "Endpoints") => network::endpoints(check, new),

@@ -5,6 +5,8 @@
 //! immutable and shared; an [`Activation`] holds the values of the variables for one evaluation. JSON is
 //! borrowed, never copied as a whole. There is no clock: a `now` is a variable like others.
 //!
+//! [`rules`] are what definitions ask of their objects (`x-kubernetes-validations`).
+//!
 //! Messages are worded as cel-go words them; `tests/data` holds its answers. What is supported:
 //! `docs/cel.md`.
 
@@ -29,6 +31,7 @@ mod parts;
 mod plan;
 mod program;
 mod regexes;
+pub mod rules;
 mod source;
 mod time;
 mod types;

@@ -12,9 +12,11 @@ mod first;
 mod last_applied;
 mod managed;
 mod merge;
+mod prune;
 mod scale;
 mod set;
 mod text;
+mod typed;
 mod types;
 mod update;
 mod walk;
@@ -45,8 +47,9 @@ pub struct Target<'a> {
     pub kind: &'a str,
     /// The schema of the version of the request.
     pub schema: &'a Structural,
-    /// The other versions that are served, by apiVersion. Unless there is `convert`, they share the form of the
-    /// request's version. Entries of versions that are not here are dropped, or, of custom resources, a fault.
+    /// The other versions that are served, by apiVersion. Unless there is `convert`, an object must have the type of
+    /// every version that owns fields of it. Entries of versions that are not here are dropped, or, of custom
+    /// resources, a fault.
     pub versions: &'a [(&'a str, &'a Structural)],
     /// Brings an object from one version, by apiVersion, to another.
     pub convert: Option<fn(&Value, &str, &str) -> Value>,

@@ -10,6 +10,7 @@
 mod approval;
 mod conversion;
 mod defaults;
+mod deprecation;
 mod field_path;
 mod names;
 mod options;
@@ -24,6 +25,8 @@ mod view;
 use serde_json::{Map, Value, json};
 use skopos_object::validation::dns1123_subdomain;
 use skopos_object::{FieldError, FieldPath};
+
+pub use self::deprecation::deprecation;
 
 use self::field_path::Notation;
 use self::options::Options;
@@ -238,12 +241,7 @@ fn check_metadata(crd: &Crd<'_>, old: Option<&Value>) -> Vec<FieldError> {
     }
     let wanted = format!("{}.{}", crd.names().text("plural"), crd.spec.text("group"));
     let check_name = |name: &str, check: NameCheck| {
-        // A generated name continues after its prefix, so a trailing dash is fine there.
-        let masked = match (check, name.strip_suffix('-')) {
-            (NameCheck::Prefix, Some(stem)) => format!("{stem}a"),
-            _ => name.to_owned(),
-        };
-        let mut complaints = dns1123_subdomain(&masked);
+        let mut complaints = dns1123_subdomain(&check.completed(name));
         if name != wanted {
             complaints.push("must be spec.names.plural+\".\"+spec.group".to_owned());
         }

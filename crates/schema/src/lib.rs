@@ -1,8 +1,9 @@
 //! Structural schemas: prune, default, validate; CRD checks; printer columns.
 //!
 //! A [`Structural`] is compiled once from a CRD version's OpenAPI schema. A write of a custom resource then goes
-//! through, in this order: [`prune()`], [`prune_nulls`], [`coerce_embedded`], [`default`]; and, when it is complete,
-//! [`validate()`] and the checks that its documentation lists. CRDs themselves are defaulted and checked in [`crd`].
+//! through, in this order: [`sanitise_resource`], [`default`]; and, when it is complete, [`validate_resource_meta`] and
+//! [`validate_resource`]. Their parts can be had one by one, such as [`prune()`] and [`validate()`]. CRDs themselves
+//! are defaulted and checked in [`crd`].
 //! [`apply()`] and [`track_update`] are server-side apply.
 //! [`Column`] makes the cells of tables, [`Scale`] reads and writes replicas.
 //!
@@ -19,10 +20,12 @@ mod gofmt;
 mod jsonpath;
 mod listtype;
 mod metadata;
+mod node;
 mod parse;
 mod path;
 mod pattern;
 mod prune;
+mod resource;
 mod scale;
 mod structural;
 mod validate;
@@ -39,10 +42,13 @@ pub use crate::{
     jsonpath::{JsonPath, JsonPathError},
     listtype::validate_list_types,
     metadata::{
-        Invalid, MetadataError, NameCheck, coerce_metadata, validate_object_meta, validate_object_meta_update,
+        Invalid, MetadataError, NameCheck, coerce_metadata, finalizer_warnings, generated_name,
+        is_qualified_finalizer, validate_object_meta, validate_object_meta_update,
     },
+    node::Node,
     parse::SchemaError,
     prune::{Root, prune, prune_nulls},
+    resource::{sanitise_resource, validate_resource, validate_resource_meta},
     scale::{Replicas, Scale, ScalePathError},
     structural::{ListType, MapType, Rule, Structural, Type},
     validate::{blocks_rules, find_item, unchanged, validate},

@@ -64,7 +64,7 @@ fn node(s: &Object, depth: usize) -> Result<Structural, SchemaError> {
     reject_unsupported(s)?;
     let declared = declared_type(s)?;
     let int_or_string = boolean(s, "x-kubernetes-int-or-string")?;
-    let mut out = Structural {
+    let out = Structural {
         declared,
         nullable: boolean(s, "nullable")?,
         preserve_unknown: preserve_unknown(s)?,
@@ -80,28 +80,7 @@ fn node(s: &Object, depth: usize) -> Result<Structural, SchemaError> {
         checks: checks(s, declared, int_or_string, depth)?,
         extras: extras(s)?,
     };
-    out.below = summarise(&out);
-    Ok(out)
-}
-
-fn summarise(node: &Structural) -> Below {
-    let mut below = Below {
-        defaults: node.default.is_some(),
-        list_types: matches!(node.list_type, Some(ListType::Set | ListType::Map)),
-        embedded: node.embedded,
-        rules: !node.rules().is_empty(),
-    };
-    let children = node.properties.iter().map(|(_, child)| child);
-    for child in children
-        .chain(node.items.as_deref())
-        .chain(node.additional_properties())
-    {
-        below.defaults |= child.below.defaults;
-        below.list_types |= child.below.list_types;
-        below.embedded |= child.below.embedded;
-        below.rules |= child.below.rules;
-    }
-    below
+    Ok(out.summarised())
 }
 
 fn reject_unsupported(s: &Object) -> Result<(), SchemaError> {

@@ -301,6 +301,28 @@ impl Structural {
         of(limits).map(|limit| u64::try_from(limit).unwrap_or(0))
     }
 
+    /// Notes what occurs below, once all of it is there.
+    pub(crate) fn summarised(mut self) -> Self {
+        let mut below = Below {
+            defaults: self.default.is_some(),
+            list_types: matches!(self.list_type, Some(ListType::Set | ListType::Map)),
+            embedded: self.embedded,
+            rules: !self.rules().is_empty(),
+        };
+        let children = self.properties.iter().map(|(_, child)| child);
+        for child in children
+            .chain(self.items.as_deref())
+            .chain(self.additional_properties())
+        {
+            below.defaults |= child.below.defaults;
+            below.list_types |= child.below.list_types;
+            below.embedded |= child.below.embedded;
+            below.rules |= child.below.rules;
+        }
+        self.below = below;
+        self
+    }
+
     pub(crate) fn keys(&self) -> &[Box<str>] {
         self.extras.as_deref().map_or(&[], |extras| &extras.list_map_keys)
     }

@@ -21,10 +21,10 @@ use crate::structural::{Additional, Checks, Cursor, ListType, Structural, Type};
 /// errors of parts that the update leaves unchanged are not reported (ratcheting), as far as old and new
 /// parts can be matched: fields by name, items of map lists by their keys, items of other lists not at all.
 ///
-/// The order of all checks of a custom resource is: type and object metadata (the caller's), this function,
-/// scale paths ([`crate::Scale::validate`]), embedded metadata ([`crate::validate_embedded`]), list types
-/// ([`crate::validate_list_types`]), and last `x-kubernetes-validations`. Rules are not evaluated here; who
-/// evaluates them starts from [`Structural::rules`] and skips them when [`blocks_rules`] says so.
+/// The order of all checks of a custom resource is: type (the caller's), object metadata
+/// ([`crate::validate_resource_meta`]), this function and those beside it in [`crate::validate_resource`], and last
+/// `x-kubernetes-validations`. Rules are not evaluated here; who evaluates them starts from [`Structural::rules`] and
+/// skips them when [`blocks_rules`] says so.
 ///
 /// # Examples
 /// ```

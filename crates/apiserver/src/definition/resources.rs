@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use skopos_object::compare_versions;
-use skopos_schema::{Column, JsonPath, Scale, SchemaError, Structural};
+use skopos_schema::{Column, JsonPath, Scale, SchemaError, Structural, crd};
 use skopos_store::Revision;
 use tokio_util::sync::CancellationToken;
 
@@ -160,7 +159,7 @@ fn custom(
         replicas_paths: Arc::clone(replicas_paths),
         columns,
         selectable_fields: selectable_fields(version),
-        deprecation: deprecation(definition, version),
+        deprecation: crd::deprecation(definition, version),
         terminating: !definition["metadata"]["deletionTimestamp"].is_null(),
         shape: Arc::clone(shape),
         gone: gone.clone(),
@@ -196,32 +195,6 @@ fn selectable_fields(version: &Value) -> Vec<SelectableField> {
         })
     };
     fields.iter().filter_map(parse).collect()
-}
-
-fn deprecation(definition: &Value, version: &Value) -> Option<String> {
-    if version["deprecated"] != true {
-        return None;
-    }
-    if let Some(warning) = version["deprecationWarning"].as_str() {
-        return Some(warning.to_owned());
-    }
-    let spec = &definition["spec"];
-    let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
-    let name = text(&version["name"]);
-    let mut better: Vec<String> = spec["versions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|v| v["served"] == true && v["deprecated"] != true)
-        .map(|v| text(&v["name"]))
-        .filter(|other| compare_versions(&name, other).is_lt())
-        .collect();
-    better.sort_by(|a, b| compare_versions(b, a));
-    let hint = better
-        .first()
-        .map(|best| format!("; use {group}/{best} {kind}"))
-        .unwrap_or_default();
-    Some(format!("{group}/{name} {kind} is deprecated{hint}"))
 }
 
 fn resource(definition: &Value, version: &Value, storage: &Value, custom: Custom) -> Resource {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use skopos_object::Status;
-use skopos_schema::{Invalid, Root, Structural, coerce_embedded, coerce_metadata, prune, prune_nulls};
+use skopos_schema::sanitise_resource;
 
 use crate::call::Call;
 use crate::options::FieldValidation;
@@ -60,7 +60,7 @@ pub(super) fn sanitise(
 ) -> Result<(), String> {
     let duplicates = found.duplicates;
     let (unknown, duplicates) = match &call.resource.source {
-        Source::Custom(custom) => (sanitise_custom(&custom.schema, object)?, duplicates),
+        Source::Custom(custom) => (sanitise_resource(&custom.schema, object)?, duplicates),
         Source::BuiltIn(kind) => {
             let unknown = skopos_builtin::decode(kind, object)?;
             // A typed decoder skips what it does not know without looking inside.
@@ -90,21 +90,6 @@ pub(super) fn sanitise(
         }
         FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
     }
-}
-
-/// Brings a custom resource into the form of its schema; returns what was dropped.
-fn sanitise_custom(schema: &Structural, object: &mut Value) -> Result<Vec<String>, String> {
-    let mut unknown = Vec::new();
-    if let Some(metadata) = object.get_mut("metadata") {
-        let dropped = coerce_metadata(metadata, Invalid::Reject).map_err(|error| error.to_string())?;
-        unknown.extend(dropped.into_iter().map(|path| format!("metadata.{path}")));
-    }
-    unknown.extend(prune(schema, object, Root::Resource));
-    prune_nulls(schema, object);
-    let dropped =
-        coerce_embedded(schema, object, Root::Plain, Invalid::Reject).map_err(|error| error.to_string())?;
-    unknown.extend(dropped);
-    Ok(unknown)
 }
 
 /// Checks `apiVersion` and `kind`, and fills them in where the real server does.

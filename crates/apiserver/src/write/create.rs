@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use skopos_object::{Status, raw_path};
+use skopos_schema::generated_name;
 use skopos_store::{Entry, Expect, WriteError};
 use uuid::Uuid;
 
@@ -97,18 +98,12 @@ pub(super) async fn insert_once(
     }
 }
 
-/// The prefix is cut so that five characters fit behind it in 63.
 fn generate_name(prefix: &str, random: Uuid) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    const PREFIX_MAX_LENGTH: usize = 58;
-    let mut end = prefix.len().min(PREFIX_MAX_LENGTH);
-    while !prefix.is_char_boundary(end) {
-        end -= 1;
-    }
     let suffix = random
         .as_bytes()
         .iter()
         .take(5)
         .map(|byte| ALPHABET[usize::from(*byte) % ALPHABET.len()] as char);
-    prefix[..end].chars().chain(suffix).collect()
+    generated_name(prefix, suffix)
 }

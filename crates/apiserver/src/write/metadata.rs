@@ -4,17 +4,17 @@ use std::collections::HashSet;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use skopos_builtin::name_errors;
 use skopos_object::{FieldError, FieldPath};
-use skopos_schema::{NameCheck, validate_object_meta, validate_object_meta_update};
+use skopos_schema::{
+    NameCheck, is_qualified_finalizer, validate_object_meta, validate_object_meta_update,
+    validate_resource_meta,
+};
 use uuid::Uuid;
 
 use super::ObjectExt as _;
 use crate::definition;
-use crate::registry::Resource;
-use crate::strategy::name_errors;
-
-/// The finalizers that need no domain: they are Kubernetes' own.
-const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+use crate::registry::{Resource, Source};
 
 /// Takes out what a client cannot give a new object.
 pub(super) fn wipe_for_create(object: &mut Value) {
@@ -62,15 +62,13 @@ pub(crate) fn rfc3339(time: Timestamp) -> String {
 
 /// Checks metadata as it would be stored.
 pub(super) fn validate(object: &Value, resource: &Resource) -> Vec<FieldError> {
-    let check_name = |name: &str, check: NameCheck| {
-        // A generated name goes on after its prefix, which may end in what a name may not.
-        match (check, name.strip_suffix('-')) {
-            (NameCheck::Prefix, Some(stem)) => name_errors(resource, &format!("{stem}a")),
-            _ => name_errors(resource, name),
-        }
+    let kind = match &resource.source {
+        Source::Custom(_) => return validate_resource_meta(object, resource.namespaced),
+        Source::BuiltIn(kind) => kind,
     };
+    let check_name = |name: &str, check: NameCheck| name_errors(kind, &check.completed(name));
     let mut errors = validate_object_meta(&object["metadata"], resource.namespaced, check_name, &path());
-    if resource.built_in().is_some() && !definition::is_definition(resource) {
+    if !definition::is_definition(resource) {
         errors.extend(unqualified_finalizers(object));
     }
     errors
@@ -80,7 +78,7 @@ pub(super) fn validate(object: &Value, resource: &Resource) -> Vec<FieldError> {
 fn unqualified_finalizers(object: &Value) -> Vec<FieldError> {
     let finalizers = object.finalizers().into_iter().enumerate();
     finalizers
-        .filter(|(_, name)| !name.contains('/') && !STANDARD_FINALIZERS.contains(name))
+        .filter(|(_, name)| !is_qualified_finalizer(name))
         .map(|(index, name)| {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             FieldError::invalid(&path().child("finalizers").index(index), name, why)
@@ -114,28 +112,6 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
 
 fn path() -> FieldPath {
     FieldPath::root().child("metadata")
-}
-
-/// Warnings for new finalizers that could collide with those of others.
-pub(super) fn finalizer_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
-    let known = old.map(|old| old.finalizers()).unwrap_or_default();
-    let unqualified = |f: &&str| !f.contains('/') && !STANDARD_FINALIZERS.contains(f) && !known.contains(f);
-    let warn = |f: &str| {
-        let path = if f.contains('.') {
-            " including a path (/)"
-        } else {
-            ""
-        };
-        format!(
-            "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
-        )
-    };
-    object
-        .finalizers()
-        .into_iter()
-        .filter(unqualified)
-        .map(warn)
-        .collect()
 }
 
 #[cfg(test)]

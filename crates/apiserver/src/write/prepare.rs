@@ -5,15 +5,15 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use skopos_cel::rules::validate_definition;
 use skopos_object::{FieldError, FieldPath, GroupKind, Status};
-use skopos_schema::{Root, crd};
+use skopos_schema::{crd, finalizer_warnings, validate_resource};
 
 use super::commit::storage_error;
 use super::{ObjectExt as _, metadata};
 use crate::call::Call;
 use crate::definition;
 use crate::registry::{Custom, Resource, Source};
-use crate::rules::{self, Rules};
 use crate::services;
 use crate::state::Shared;
 
@@ -270,7 +270,9 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
         Operation::Create | Operation::Update { .. } => validate_content(resource, object, old),
     });
     if let Some(rules) = resource.custom().and_then(Custom::rules) {
-        errors.extend(follow_rules(call, rules, object, old, &errors));
+        let verdict = rules.evaluate(object, old, &errors);
+        verdict.warnings.into_iter().for_each(|text| call.warn(text));
+        errors.extend(verdict.errors);
     }
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.group_kind(), object.name(), errors));
@@ -280,28 +282,10 @@ pub(super) fn validate(call: &Call, object: &Value, operation: Operation<'_>) ->
             .into_iter()
             .for_each(|text| call.warn(text));
     }
-    for text in metadata::finalizer_warnings(object, old) {
+    for text in finalizer_warnings(object, old) {
         call.warn(text);
     }
     Ok(())
-}
-
-/// Evaluates the rules of the definition unless what is wrong already forbids it.
-fn follow_rules(
-    call: &Call,
-    rules: &Rules,
-    object: &Value,
-    old: Option<&Value>,
-    errors: &[FieldError],
-) -> Vec<FieldError> {
-    if let Some(error) = skopos_schema::blocks_rules(errors) {
-        return vec![error];
-    }
-    let verdict = rules.evaluate(object, old);
-    for text in verdict.warnings {
-        call.warn(text);
-    }
-    verdict.errors
 }
 
 /// A patch may have changed what the object says it is.
@@ -362,29 +346,11 @@ fn validate_status(resource: &Resource, object: &Value, old: &Value) -> Vec<Fiel
 
 fn validate_content(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match &resource.source {
-        Source::Custom(custom) => {
-            let mut errors = skopos_schema::validate(&custom.schema, &FieldPath::root(), object, old);
-            if let Some(scale) = &custom.scale {
-                errors.extend(scale.validate(skopos_schema::Replicas::Spec, object));
-            }
-            errors.extend(skopos_schema::validate_embedded(
-                &custom.schema,
-                &FieldPath::root(),
-                object,
-                Root::Plain,
-            ));
-            errors.extend(skopos_schema::validate_list_types(&custom.schema, object, old));
-            errors
-        }
+        Source::Custom(custom) => validate_resource(&custom.schema, custom.scale.as_ref(), object, old),
         Source::BuiltIn(kind) => {
             let mut errors = skopos_builtin::validate(kind, object, old);
             if definition::is_definition(resource) {
-                let faults = crd::validate_crd(object, old);
-                // Rules can be judged by a schema only if it is one.
-                if faults.is_empty() {
-                    errors.extend(rules::check_definition(object));
-                }
-                errors.extend(faults);
+                errors.extend(validate_definition(object, old));
             }
             errors
         }

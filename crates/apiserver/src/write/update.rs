@@ -12,7 +12,7 @@ use super::{Author, ObjectExt as _, body, commit, create, track};
 use crate::call::{Answer, Call};
 use crate::options::{WriteKind, WriteOptions};
 use crate::state::Shared;
-use crate::{scale, strategy, versions};
+use crate::{claims, scale, strategy, versions};
 
 pub(crate) async fn update(shared: &Shared, call: &Call) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Update)?;
@@ -54,6 +54,9 @@ pub(crate) enum Change<'a> {
     Patch(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
     /// Like a patch, but the new object has its defaults and says already who owns what.
     Owned(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
+    /// Like one that says who owns what, of new replicas: what they stand in may have come with them. That is checked as
+    /// it is, and has its defaults when it is read.
+    Scaled(&'a (dyn Fn(&Value) -> Result<Value, Status> + Sync)),
 }
 
 /// Applies a change to the stored object, through the whole pipeline, until it wins.
@@ -74,18 +77,21 @@ pub(crate) async fn modify(
         let old = versions::from_entry(&call.resource, &entry)?;
         let mut new = match &change {
             Change::Replace(object) => (*object).clone(),
-            Change::Patch(change) | Change::Owned(change) => change(&old)?,
+            Change::Patch(change) | Change::Owned(change) | Change::Scaled(change) => change(&old)?,
         };
         check_preconditions(call, &new, &old, &entry, matches!(change, Change::Replace(_)))?;
         if new.meta_str("resourceVersion").is_empty() {
             new.set_meta("resourceVersion", entry.modified.to_string());
         }
         prepare::drop_repeated_owners(call, &mut new);
-        if !matches!(change, Change::Owned(_)) {
+        if let Change::Replace(_) | Change::Patch(_) = change {
             prepare::default(&call.resource, &mut new);
             track(&call.resource, Some(&old), &mut new, Author::of(call, options));
         }
         run_pipeline(shared, call, &mut new, &old)?;
+        if let Change::Scaled(_) = change {
+            prepare::default(&call.resource, &mut new);
+        }
         match store(shared, call, &key, &entry, new, options.dry_run).await? {
             Some(entry) => return Ok(entry),
             None => tokio::task::yield_now().await,
@@ -149,7 +155,12 @@ fn run_pipeline(shared: &Shared, call: &Call, new: &mut Value, old: &Value) -> R
     }
     shared.admit(call, new, operation)?;
     keep_times(old, new);
-    prepare::validate(call, new, operation)
+    prepare::validate(call, new, operation)?;
+    if let (Operation::Update { .. }, true) = (operation, call.resource.is("", "persistentvolumeclaims")) {
+        let forbidden = |why| Status::forbidden(&call.resource.group_resource(), &call.target.name, why);
+        claims::admit_growth(&shared.store, new, old).map_err(forbidden)?;
+    }
+    Ok(())
 }
 
 /// `None` when the object changed meanwhile.

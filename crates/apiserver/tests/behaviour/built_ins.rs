@@ -65,6 +65,52 @@ async fn a_service_keeps_its_address() {
 }
 
 #[tokio::test]
+async fn a_service_can_change_its_type() {
+    let server = Server::start().await;
+    let path = &format!("{SERVICES}/a");
+    server
+        .post(SERVICES, service("a", json!({"type": "NodePort"})))
+        .await
+        .ok();
+    let inside = server
+        .merge(path, json!({"spec": {"type": "ClusterIP"}}))
+        .await
+        .ok();
+    assert_eq!(inside["spec"]["ports"][0].get("nodePort"), None);
+    let name = json!({"spec": {"type": "ExternalName", "externalName": "example.org"}});
+    let outside = server.merge(path, name).await.ok();
+    assert_eq!(outside["spec"].get("clusterIP"), None);
+    let inside = server
+        .merge(path, json!({"spec": {"type": "ClusterIP", "externalName": null}}))
+        .await
+        .ok();
+    assert!(inside["spec"]["clusterIP"].is_string());
+}
+
+#[tokio::test]
+async fn a_bound_claim_grows_if_its_class_says_so() {
+    let server = Server::start().await;
+    let class = |name: &str, grows: bool| json!({"metadata": {"name": name}, "provisioner": "p", "allowVolumeExpansion": grows});
+    let claims = &format!("{HOME}/persistentvolumeclaims");
+    let size = |size: &str| json!({"resources": {"requests": {"storage": size}}});
+    for (name, grows, code) in [("grows", true, 200), ("stays", false, 403)] {
+        let classes = "/apis/storage.k8s.io/v1/storageclasses";
+        server.post(classes, class(name, grows)).await.ok();
+        let mut spec = size("1Gi");
+        spec["storageClassName"] = name.into();
+        spec["accessModes"] = json!(["ReadWriteOnce"]);
+        let claim = json!({"metadata": {"name": name}, "spec": spec});
+        server.post(claims, claim).await.ok();
+        let path = &format!("{claims}/{name}");
+        let status = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
+        server.merge(&format!("{path}/status"), status).await.ok();
+        let answer = server.merge(path, json!({"spec": size("2Gi")})).await;
+        assert_eq!(answer.code, code, "{}", answer.text());
+        server.delete(&format!("{classes}/{name}")).await.ok();
+    }
+}
+
+#[tokio::test]
 async fn headless_and_external_services_have_no_address() {
     let server = Server::start().await;
     let headless = server

@@ -307,10 +307,17 @@ async fn deleting_some_kinds_answers_with_the_object() {
             json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}),
             "Service",
         ),
+        (
+            "replicationcontrollers",
+            json!({"metadata": {"name": "a"}, "spec": {"replicas": 0, "selector": {"a": "b"}, "template": {
+                "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
+            "Status",
+        ),
     ];
     for (plural, object, kind) in cases {
         server.post(&format!("{HOME}/{plural}"), object).await.ok();
-        let deleted = server.delete(&format!("{HOME}/{plural}/a")).await.ok();
+        let path = format!("{HOME}/{plural}/a?propagationPolicy=Background");
+        let deleted = server.delete(&path).await.ok();
         assert_eq!(deleted["kind"], kind, "{plural}");
     }
 }

@@ -180,6 +180,8 @@ async fn pages_together_are_the_list_as_it_was_at_the_first() {
 #[tokio::test]
 async fn a_list_of_any_version_is_sent_whole() {
     let server = with_four_widgets().await;
+    // After the newest list no version is older than that of the four.
+    assert_eq!(server.names(WIDGETS).await.len(), 4);
     let whole = server
         .get(&format!("{WIDGETS}?resourceVersion=0&limit=2"))
         .await

@@ -28,6 +28,48 @@ async fn a_put_must_carry_the_current_version() {
 }
 
 #[tokio::test]
+async fn some_built_in_kinds_want_a_version_too() {
+    let server = Server::start().await;
+    let cases = [
+        (
+            "/apis/policy/v1/namespaces/home/poddisruptionbudgets",
+            json!({"spec": {"minAvailable": 1}}),
+        ),
+        (
+            "/apis/storage.k8s.io/v1/namespaces/home/csistoragecapacities",
+            json!({"storageClassName": "s"}),
+        ),
+        ("/apis/storage.k8s.io/v1/csidrivers", json!({"spec": {}})),
+        ("/apis/node.k8s.io/v1/runtimeclasses", json!({"handler": "h"})),
+    ];
+    for (path, content) in cases {
+        let object = with_meta(content, json!({"name": "a"}));
+        server.post(path, object.clone()).await.ok();
+        let refused = server.put(&format!("{path}/a"), &object).await;
+        assert_eq!(refused.code, 422, "{path}");
+        server.delete(&format!("{path}/a")).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn a_put_makes_some_kinds_that_are_not_there() {
+    let server = Server::start().await;
+    let service = json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}});
+    assert_eq!(
+        server.put(&format!("{HOME}/services/a"), &service).await.code,
+        201
+    );
+    let template = json!({"metadata": {"name": "a"}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
+    assert_eq!(
+        server
+            .put(&format!("{HOME}/podtemplates/a"), &template)
+            .await
+            .code,
+        404
+    );
+}
+
+#[tokio::test]
 async fn of_many_puts_of_one_version_exactly_one_wins() {
     let server = Server::with_widgets().await;
     let created = server.post(WIDGETS, widget("a", json!({}))).await.ok();

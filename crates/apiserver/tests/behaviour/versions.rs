@@ -412,3 +412,30 @@ async fn owners_of_fields_of_another_version_of_a_built_in_kind_stay() {
     );
     assert_eq!(kept["fieldsV1"]["f:spec"]["f:maxReplicas"], json!({}));
 }
+
+#[tokio::test]
+async fn what_was_applied_through_one_version_is_given_up_through_another() {
+    let server = Server::start().await;
+    let apply = async |version: &str, more: Value| {
+        let path = format!(
+            "/apis/autoscaling/{version}/namespaces/home/horizontalpodautoscalers/a?fieldManager=one"
+        );
+        let mut object = json!({
+            "apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"},
+            "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}},
+        });
+        object["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let content = [("content-type", "application/apply-patch+yaml")];
+        server
+            .send(Method::PATCH, &path, &content, &object.to_string())
+            .await
+            .ok()
+    };
+    let first = apply("v1", json!({"minReplicas": 2})).await;
+    assert_eq!(first["spec"]["minReplicas"], 2);
+    let second = apply("v2", json!({})).await;
+    assert_eq!(second["spec"]["minReplicas"], 1, "the default");
+}

@@ -50,11 +50,45 @@ fn a_job_gets_a_selector_from_its_uid() {
 #[test]
 fn a_service_keeps_its_address_and_node_ports() {
     let old = json!({"metadata": {}, "spec": {"type": "NodePort", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
-        "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30000}]}, "status": {}});
+        "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+        "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30000}]}, "status": {"loadBalancer": {}}});
     let mut new =
         json!({"metadata": {}, "spec": {"type": "NodePort", "ports": [{"port": 80, "protocol": "TCP"}]}});
     prepare_update(kind("services"), &mut new, &old);
     assert_eq!(new, old);
+}
+
+#[test]
+fn a_service_gives_up_what_its_new_type_has_no_use_for() {
+    let old = json!({"metadata": {}, "spec": {"type": "LoadBalancer", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+        "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "allocateLoadBalancerNodePorts": true,
+        "loadBalancerClass": "x.example.com/y", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30001,
+        "ports": [{"port": 80, "nodePort": 30000}]},
+        "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    let changed = |spec: Value| {
+        let mut new = old.clone();
+        new["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(spec.as_object().unwrap().clone());
+        prepare_update(kind("services"), &mut new, &old);
+        new
+    };
+    let inside = changed(json!({"type": "ClusterIP"}));
+    let spec = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+        "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80}]});
+    assert_eq!(
+        (&inside["spec"], &inside["status"]),
+        (&spec, &json!({"loadBalancer": {}}))
+    );
+    let outside = changed(json!({"type": "ExternalName"}));
+    assert_eq!(
+        outside["spec"],
+        json!({"type": "ExternalName", "ports": [{"port": 80}]})
+    );
+    // What the update itself asks for stays, to be refused.
+    let asked = changed(json!({"type": "ClusterIP", "ports": [{"port": 80, "nodePort": 30009}]}));
+    assert_eq!(asked["spec"]["ports"][0]["nodePort"], 30009);
 }
 
 #[test]

@@ -6,6 +6,15 @@ use skopos_object::FieldPath;
 use super::check::{Check, address, has, list, text};
 use super::{container, scheduling, volume};
 
+/// A pod, which can have a node from its beginning only if it has no gate.
+pub(super) fn pod(check: &mut Check, path: &FieldPath, spec: &Value, create: bool) {
+    pod_spec(check, path, spec);
+    if create && !text(&spec["nodeName"]).is_empty() && !list(&spec["schedulingGates"]).is_empty() {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        check.forbidden(&path.child("nodeName"), detail);
+    }
+}
+
 /// A pod template of a workload.
 pub(super) fn template(check: &mut Check, path: &FieldPath, template: &Value) {
     check.labels(&path.child("labels"), &template["metadata"]["labels"]);
@@ -60,5 +69,6 @@ pub(super) fn pod_spec(check: &mut Check, path: &FieldPath, spec: &Value) {
         &path.child("topologySpreadConstraints"),
         &spec["topologySpreadConstraints"],
     );
+    scheduling::gates(check, &path.child("schedulingGates"), &spec["schedulingGates"]);
     scheduling::affinity(check, &path.child("affinity"), &spec["affinity"]);
 }

@@ -1,4 +1,6 @@
-//! Tolerations, spread constraints, affinity.
+//! Tolerations, spread constraints, gates, affinity.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 use skopos_object::FieldPath;
@@ -57,6 +59,17 @@ pub(super) fn spread(check: &mut Check, path: &FieldPath, constraints: &Value) {
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         if !actions.contains(&action) {
             check.unsupported(&path.child("whenUnsatisfiable"), action, &actions);
+        }
+    }
+}
+
+pub(super) fn gates(check: &mut Check, path: &FieldPath, gates: &Value) {
+    let mut names = BTreeSet::new();
+    for (at, gate) in list(gates).iter().enumerate() {
+        let name = text(&gate["name"]);
+        check.complaints(&path.index(at), name, label_key(name));
+        if !names.insert(name) {
+            check.duplicate(&path.index(at), name);
         }
     }
 }

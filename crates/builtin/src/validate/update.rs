@@ -1,10 +1,15 @@
 //! What may not change once an object exists.
 
+mod claim;
+mod pod;
+
 use serde_json::{Value, json};
 use skopos_object::FieldPath;
 
-use super::check::{Check, IMMUTABLE, list, text};
+use super::check::{Check, IMMUTABLE, text};
 use crate::kind::Kind;
+
+pub use claim::grows;
 
 /// What is looked at when everything else has been.
 pub(super) fn validate_last(kind: &Kind, check: &mut Check, new: &Value, old: &Value) {
@@ -23,9 +28,9 @@ pub(super) fn validate(kind: &Kind, check: &mut Check, new: &Value, old: &Value)
             fixed(check, &root, new, old, &["type"]);
             sealed(check, new, old, &["data"]);
         }
-        ("", "Pod") => pod(check, &new["spec"], &old["spec"]),
+        ("", "Pod") => pod::pod(check, &new["spec"], &old["spec"]),
         ("", "Service") => service(check, &new["spec"], &old["spec"]),
-        ("", "PersistentVolumeClaim") => claim(check, &new["spec"], &old["spec"]),
+        ("", "PersistentVolumeClaim") => claim::claim(check, new, old),
         ("", "PersistentVolume") => persistent_volume(check, &new["spec"], &old["spec"]),
         ("apps", "StatefulSet") => stateful_set(check, &new["spec"], &old["spec"]),
         ("apps", "ControllerRevision") => fixed(check, &root, new, old, &["data"]),
@@ -101,99 +106,12 @@ fn sealed(check: &mut Check, new: &Value, old: &Value, keys: &[&str]) {
     }
 }
 
-fn pod(check: &mut Check, new: &Value, old: &Value) {
-    let path = FieldPath::root().child("spec");
-    for key in ["containers", "initContainers"] {
-        if list(&new[key]).len() != list(&old[key]).len() {
-            return check.forbidden(&path.child(key), "pod updates may not add or remove containers");
-        }
-    }
-    if new["activeDeadlineSeconds"] != old["activeDeadlineSeconds"] {
-        let deadline = path.child("activeDeadlineSeconds");
-        match (
-            new["activeDeadlineSeconds"].as_i64(),
-            old["activeDeadlineSeconds"].as_i64(),
-        ) {
-            (Some(new), Some(old)) if new > old => {
-                check.invalid(&deadline, new, "must be less than or equal to previous value");
-            }
-            (None, Some(_)) => check.invalid(
-                &deadline,
-                Value::Null,
-                "must not update from a positive integer to nil value",
-            ),
-            _ => {}
-        }
-    }
-    let kept = list(&old["tolerations"])
-        .iter()
-        .all(|toleration| list(&new["tolerations"]).contains(toleration));
-    if !kept {
-        check.forbidden(
-            &path.child("tolerations"),
-            "existing toleration can not be modified except its tolerationSeconds",
-        );
-    }
-    if mutable_removed(new) != mutable_removed(old) {
-        check.forbidden(
-            &path,
-            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
-        );
-    }
-}
-
-/// A pod's spec without the fields that may change.
-fn mutable_removed(spec: &Value) -> Value {
-    let mut spec = spec.clone();
-    if let Value::Object(map) = &mut spec {
-        for key in [
-            "activeDeadlineSeconds",
-            "tolerations",
-            "ephemeralContainers",
-            "nodeName",
-            "schedulingGates",
-        ] {
-            map.remove(key);
-        }
-        for key in ["containers", "initContainers"] {
-            for container in map
-                .get_mut(key)
-                .and_then(Value::as_array_mut)
-                .into_iter()
-                .flatten()
-            {
-                if let Value::Object(container) = container {
-                    container.remove("image");
-                }
-            }
-        }
-    }
-    spec
-}
-
 fn service(check: &mut Check, new: &Value, old: &Value) {
     let stable = |spec: &Value| matches!(text(&spec["type"]), "ClusterIP" | "NodePort" | "LoadBalancer");
     let (before, after) = (text(&old["clusterIP"]), text(&new["clusterIP"]));
     if stable(new) && stable(old) && !before.is_empty() && before != after {
         let path = FieldPath::root().child("spec").child("clusterIPs").index(0);
         check.invalid(&path, json!([after]), "may not change once set");
-    }
-}
-
-fn claim(check: &mut Check, new: &Value, old: &Value) {
-    let fixed = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Value::Object(map) = &mut spec {
-            map.remove("volumeAttributesClassName");
-            map.remove("volumeName");
-        }
-        spec
-    };
-    if fixed(new) != fixed(old) {
-        check.forbidden(
-            &FieldPath::root().child("spec"),
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-        );
     }
 }
 

@@ -1,6 +1,5 @@
 //! Moves ownership when fields change hands, and takes away what an applier gave up.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -11,8 +10,9 @@ use super::compare::{Comparison, compare};
 use super::managed::{Managed, Operation, Owner, name_of};
 use super::merge::merge;
 use super::set::FieldSet;
+use super::typed::Typed;
 use super::types::Type;
-use super::walk::{fields_of, reconcile, remove};
+use super::walk::{fields_of, reconcile};
 use super::{Manager, Target};
 
 /// Why ownership could not be moved.
@@ -36,64 +36,39 @@ pub(super) struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// The type of the object in a version; absent for versions that are served no more.
-    fn type_of(&self, api_version: &str) -> Option<Type<'a>> {
-        if api_version == self.manager.api_version {
-            return Some(Type::object(self.target.schema));
-        }
-        let (_, schema) = self
-            .target
-            .versions
-            .iter()
-            .find(|(version, _)| *version == api_version)?;
-        Some(Type::object(schema))
-    }
-
-    /// The type in which the fields of a version are looked for in an object of the request's version.
-    fn type_for(&self, api_version: &str) -> Option<Type<'a>> {
-        match self.target.convert {
-            Some(_) => Some(self.own_type()),
-            None => self.type_of(api_version),
-        }
-    }
-
     fn own_type(&self) -> Type<'a> {
         Type::object(self.target.schema)
     }
 
-    fn compare(&self, version: &str, ty: Type<'_>, old: &Value, new: &Value) -> Result<Comparison, Refusal> {
-        let mut found = compare(ty, old, new)
+    fn compare(&self, old: &Typed<'_, '_>, new: &Typed<'_, '_>) -> Result<Comparison, Refusal> {
+        let mut found = compare(old.ty, &old.value, &new.value)
             .map_err(|why| Refusal::Fault(format!("failed to compare objects: {why}")))?;
         // The entries themselves are no change: `new` gets them when all is known.
         found.removed = found.removed.difference(&ENTRIES);
         Ok(match self.target.reset {
             // Forms that are converted differ below `spec`; what cannot be written is the same above.
-            Some(reset) if version == self.manager.api_version || self.target.convert.is_some() => {
+            Some(reset) if old.version == self.manager.api_version || self.target.convert.is_some() => {
                 found.without(reset)
             }
             _ => found,
         })
     }
 
-    /// Drops entries of versions that are gone and fits the others to their schemas.
-    ///
-    /// Custom resources cannot be converted to a version that is gone, which kube-apiserver takes for a fault.
-    fn reconciled(&self, mut managed: Managed) -> Result<Managed, Refusal> {
-        let is_custom = self.target.empty.is_none();
+    /// Drops entries of versions that are gone and fits the others to their schemas. The object must have the type
+    /// of each of these versions.
+    fn reconciled(&self, live: &Value, mut managed: Managed) -> Result<Managed, Refusal> {
+        let mut types: BTreeMap<String, Option<Type<'_>>> = BTreeMap::new();
         let mut owners = BTreeMap::new();
         for (id, mut owner) in std::mem::take(&mut managed.owners) {
-            match self.type_of(&owner.api_version) {
-                Some(ty) => {
-                    owner.set = reconcile(ty, owner.set);
-                    owners.insert(id, owner);
-                }
-                None if is_custom => {
-                    return Err(Refusal::Fault(format!(
-                        "request to convert CR to an invalid group/version: {}",
-                        owner.api_version
-                    )));
-                }
-                None => {}
+            if !types.contains_key(&owner.api_version) {
+                let found = self
+                    .in_version(live, &owner.api_version)
+                    .map_err(Refusal::Fault)?;
+                types.insert(owner.api_version.clone(), found.map(|typed| typed.ty));
+            }
+            if let Some(Some(ty)) = types.get(&owner.api_version) {
+                owner.set = reconcile(*ty, owner.set);
+                owners.insert(id, owner);
             }
         }
         managed.owners = owners;
@@ -127,7 +102,7 @@ impl<'a> Write<'a> {
                 ))
             })?;
         }
-        let managed = self.reconciled(managed)?;
+        let managed = self.reconciled(live, managed)?;
         let (mut managed, found) = self.move_ownership(live, new, managed, id, true)?;
         let set = managed
             .owners
@@ -154,7 +129,7 @@ impl<'a> Write<'a> {
         force: bool,
     ) -> Result<Merged, Refusal> {
         let ty = self.own_type();
-        let mut managed = self.reconciled(managed)?;
+        let mut managed = self.reconciled(live, managed)?;
         let merged = merge(ty, live, applied)
             .map_err(|why| Refusal::Fault(format!("failed to merge config: {why}")))?;
         let id = owner.id();
@@ -165,7 +140,10 @@ impl<'a> Write<'a> {
         }
         managed.owners.insert(id.clone(), owner);
         let object = match &last {
-            Some(last) if !last.set.is_empty() => self.prune(merged, &managed, last),
+            Some(last) if !last.set.is_empty() => {
+                let pruned = self.prune(&merged, &managed, last);
+                pruned.map_err(|why| Refusal::Fault(format!("failed to prune fields: {why}")))?
+            }
             _ => merged,
         };
         let (managed, _) = self.move_ownership(live, &object, managed, &id, force)?;
@@ -218,51 +196,18 @@ impl<'a> Write<'a> {
         let mut found = BTreeMap::new();
         let versions = managed.owners.values().map(|owner| owner.api_version.as_str());
         for version in std::iter::once(self.manager.api_version).chain(versions) {
-            if let (false, Some(ty)) = (found.contains_key(version), self.type_of(version)) {
-                let (old, new) = (self.in_version(old, version), self.in_version(new, version));
-                found.insert(version.to_owned(), self.compare(version, ty, &old, &new)?);
+            if found.contains_key(version) {
+                continue;
+            }
+            let typed = |which: &str, object| {
+                let fault = |why| Refusal::Fault(format!("failed to convert {which} object: {why}"));
+                self.in_version(object, version).map_err(fault)
+            };
+            if let (Some(old), Some(new)) = (typed("old", old)?, typed("new", new)?) {
+                found.insert(version.to_owned(), self.compare(&old, &new)?);
             }
         }
         Ok(found)
-    }
-
-    fn in_version<'v>(&self, object: &'v Value, version: &str) -> Cow<'v, Value> {
-        match self.target.convert {
-            Some(convert) if version != self.manager.api_version => {
-                Cow::Owned(convert(object, self.manager.api_version, version))
-            }
-            _ => Cow::Borrowed(object),
-        }
-    }
-
-    /// Removes what the applier owned before, owns no more, and nobody else owns.
-    fn prune(&self, merged: Value, managed: &Managed, last: &Owner) -> Value {
-        let Some(ty) = self.type_for(&last.api_version) else {
-            return merged;
-        };
-        let last_fields = last.set.with_named_fields(ty);
-        let mut pruned = remove(ty, &merged, &last_fields);
-        let mut owned: BTreeMap<&str, FieldSet> = BTreeMap::new();
-        for owner in managed.owners.values() {
-            let set = owned.entry(&owner.api_version).or_default();
-            *set = std::mem::take(set).union(owner.set.clone());
-        }
-        // The version of the last apply goes first.
-        let first = owned.remove(last.api_version.as_str());
-        let rest = owned
-            .into_iter()
-            .filter_map(|(version, set)| Some((self.type_for(version)?, set)));
-        for (ty, set) in first.map(|set| (ty, set)).into_iter().chain(rest) {
-            let keep = fields_of(ty, &pruned)
-                .with_named_fields(ty)
-                .union(set.with_named_fields(ty));
-            let gone = fields_of(ty, &merged).with_named_fields(ty).difference(&keep);
-            pruned = remove(ty, &merged, &gone);
-        }
-        // Only what the applier owned may go: fields without an owner stay.
-        let before = fields_of(ty, &merged).with_named_fields(ty);
-        let after = fields_of(ty, &pruned).with_named_fields(ty);
-        remove(ty, &merged, &before.difference(&after).intersection(&last_fields))
     }
 }
 

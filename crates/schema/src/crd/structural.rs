@@ -184,7 +184,9 @@ fn values(schema: Props<'_>, skip: Skip, path: &FieldPath, errors: &mut Vec<Fiel
         nested(not, Skip::default(), &path.child("not"), errors);
     }
     let source = schema.text("pattern");
-    if let (false, Err(error)) = (source.is_empty(), pattern::check(source)) {
+    if !source.is_empty()
+        && let Err(error) = pattern::check(source)
+    {
         let why = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(&path.child("pattern"), source, why));
     }

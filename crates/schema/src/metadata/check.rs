@@ -1,5 +1,7 @@
 //! Checks of object metadata, with kube-apiserver's complaints.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 use skopos_object::validation::{dns1123_label, label_key, label_value};
 use skopos_object::{FieldError, FieldPath};
@@ -15,6 +17,17 @@ pub enum NameCheck {
     Whole,
     /// `metadata.generateName`.
     Prefix,
+}
+
+impl NameCheck {
+    /// The name to look at: a generated one goes on after its prefix, which may end in what a name may not.
+    #[must_use]
+    pub fn completed(self, name: &str) -> Cow<'_, str> {
+        match (self, name.strip_suffix('-')) {
+            (NameCheck::Prefix, Some(stem)) => format!("{stem}a").into(),
+            _ => name.into(),
+        }
+    }
 }
 
 /// Checks the metadata of an object to be created, after its name was generated.

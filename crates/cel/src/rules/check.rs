@@ -1,15 +1,25 @@
 //! What is wrong with the rules of a definition.
 
 use serde_json::Value;
-use skopos_cel::Root;
 use skopos_object::{BadValue, FieldError, FieldPath, json};
 use skopos_schema::{ListType, Rule, Structural, crd};
 
 use super::evaluate::Purse;
 use super::{Attempt, compile_all, root_of};
+use crate::Root;
 
-/// Compiles the rules of a definition whose schemas are valid.
-pub(crate) fn check_definition(definition: &Value) -> Vec<FieldError> {
+/// Checks a definition as [`crd::validate_crd`] does, its rules included: whether they compile, may ask for the old
+/// state where they stand, and hold of the defaults beside them.
+pub fn validate_definition(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let faults = crd::validate_crd(new, old);
+    // Rules can be judged by a schema only if it is one.
+    match faults.is_empty() {
+        true => check_rules(new),
+        false => faults,
+    }
+}
+
+fn check_rules(definition: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     // Most definitions have none, and are not to wait for another reading of their schemas.
     if !has_rules(&definition["spec"]["versions"]) {

@@ -3,11 +3,11 @@
 use std::cell::OnceCell;
 
 use serde_json::{Map, Value};
-use skopos_cel::{Activation, EvalError, EvalErrorKind, Program, Root};
 use skopos_object::{BadValue, FieldError, FieldErrorKind, FieldPath, quote};
 use skopos_schema::{ListType, Rule, Structural, find_item, unchanged};
 
 use super::{Compiled, Node, Verdict};
+use crate::{Activation, EvalError, EvalErrorKind, Program, Root};
 
 /// What all rules of one write may cost together.
 const BUDGET: u64 = 10_000_000;

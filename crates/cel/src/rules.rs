@@ -1,8 +1,8 @@
 //! Validation rules of definitions (`x-kubernetes-validations`): checked when a definition is written, evaluated
 //! with every write of its objects.
 //!
-//! [`Rules`] holds the programs of one schema. They are compiled by the first write that needs them, so that neither
-//! a definition without rules nor one without objects pays for them.
+//! [`validate_definition`] judges a definition, [`Rules`] hold the programs of one schema and judge its objects. Who
+//! serves a definition compiles them when the first object comes: one without rules or objects need not pay for them.
 
 mod check;
 mod evaluate;
@@ -10,18 +10,19 @@ mod evaluate;
 use std::sync::Arc;
 
 use serde_json::Value;
-use skopos_cel::{CompileError, Decl, Env, Program, Root, Stage, Type};
 use skopos_object::FieldError;
-use skopos_schema::{Rule, Structural, crd};
+use skopos_schema::{Rule, Structural, blocks_rules, crd};
 
-pub(crate) use self::check::check_definition;
+pub use self::check::validate_definition;
+
+use crate::{CompileError, Decl, Env, Program, Root, Stage, Type};
 
 /// The name of `self`'s type in messages.
 const SELF_TYPE: &str = "selfType";
 
 /// The compiled rules of a schema.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub struct Rules {
     schema: Arc<Structural>,
     root: Node,
 }
@@ -47,25 +48,32 @@ struct Compiled {
 
 /// What the rules say of an object.
 #[derive(Debug, Default)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     /// What is wrong with it.
-    pub(crate) errors: Vec<FieldError>,
+    pub errors: Vec<FieldError>,
     /// What is wrong, but was so before this write.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl Rules {
     /// Compiles the rules of a schema; nothing if it has none.
-    pub(crate) fn compile(schema: &Arc<Structural>) -> Option<Rules> {
+    pub fn compile(schema: &Arc<Structural>) -> Option<Rules> {
         schema.has_rules().then(|| Rules {
             schema: Arc::clone(schema),
             root: Node::compile(schema, Root::Resource),
         })
     }
 
-    /// Evaluates all rules on an object as it would be stored.
-    pub(crate) fn evaluate(&self, new: &Value, old: Option<&Value>) -> Verdict {
-        evaluate::evaluate(&self.root, &self.schema, new, old)
+    /// Evaluates all rules on an object as it would be stored, unless what was `found` wrong with it already forbids
+    /// that. With `old` it is an update; else rules that ask for the old state are passed over.
+    pub fn evaluate(&self, new: &Value, old: Option<&Value>, found: &[FieldError]) -> Verdict {
+        match blocks_rules(found) {
+            Some(error) => Verdict {
+                errors: vec![error],
+                warnings: Vec::new(),
+            },
+            None => evaluate::evaluate(&self.root, &self.schema, new, old),
+        }
     }
 }
 
