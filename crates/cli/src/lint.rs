@@ -1,5 +1,6 @@
 //! Checks rules, sinks, records and resources without a server.
 
+mod creation;
 mod fit;
 mod resources;
 mod rules;
@@ -69,8 +70,9 @@ pub(crate) async fn lint(files: &RuleFiles) -> Report {
         report.problem("", "", problem.as_str());
     }
     twice(files, &mut report);
-    resources::definitions(files, &mut report);
-    resources::resources(files, &mut report);
+    let defined = resources::definitions(files, &mut report);
+    resources::resources(files, &defined, &mut report);
+    resources::own(files, &mut report);
     let compiled = rules::rules(files, &mut report);
     rules::sinks(files, &mut report).await;
     rules::records(files, &mut report);

@@ -107,7 +107,7 @@ fn check_finds_what_is_wrong() {
             "replica",
             "Sink ops/hook",
             "Record ops/keep: spec.redact[0]",
-            "Application a: spec.colour: unknown field",
+            "Application a: unknown field \"spec.colour\"",
             "Application a: spec.replicas",
             "0 of 2 test cases passed",
         ],
@@ -117,6 +117,9 @@ fn check_finds_what_is_wrong() {
         .fails(1, &["case \"more\"", "web has 4", "1 of 2 test cases"]);
     write(dir.path(), "twice.yaml", &format!("{RULES}---\n{RULES}"));
     run(dir.path(), &["check", "-f", "twice.yaml"]).fails(1, &["is there twice"]);
+    let pointer = RULES.replace("data.password", "/data/password");
+    write(dir.path(), "pointer.yaml", &pointer);
+    run(dir.path(), &["check", "-f", "pointer.yaml"]).fails(1, &["spec.redact[0]", "write dots"]);
     write(dir.path(), "broken.yaml", "a: b: c\n");
     run(dir.path(), &["check", "-f", "broken.yaml"]).fails(1, &["broken.yaml:1"]);
     run(dir.path(), &["check", "-f", "nothing.yaml"]).fails(1, &["nothing.yaml"]);

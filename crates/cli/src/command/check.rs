@@ -14,8 +14,8 @@ use crate::terminal::{self, ADDED, CHANGED, DELETED};
 
 /// Check rules, sinks, records and resources in files, and run the tests of rules
 ///
-/// Needs no server. Rules and resources are checked against the CustomResourceDefinitions in the same files; without
-/// the definition of its kind a rule is only checked by itself, and a resource not at all.
+/// Needs no server. Rules and resources are checked against the CustomResourceDefinitions in the same files, validation
+/// rules included; without the definition of its kind a rule is only checked by itself, and a resource not at all.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
