@@ -134,11 +134,12 @@ impl Api {
         Ok(self.client.call(&Call::get(self.object(name, None))).await?.value)
     }
 
-    /// Reads one object, or `None` if there is none of that name.
+    /// Reads one object, or `None` if there is none of that name. That the server does not serve the resource is an
+    /// error: an object of that name may well be there.
     pub async fn find(&self, name: &str) -> Result<Option<Value>, Error> {
         match self.get(name).await {
             Ok(value) => Ok(Some(value)),
-            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) if error.is_object_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }

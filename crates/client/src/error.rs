@@ -80,6 +80,16 @@ impl Error {
         self.status().is_some_and(|status| status.code == 404)
     }
 
+    /// Says whether the server answered that it has no such object. It also answers 404 while it does not serve the
+    /// resource at all, which tells nothing of the object: its definition may have come a moment ago.
+    pub fn is_object_not_found(&self) -> bool {
+        let names_object = |status: &Status| {
+            let details = status.details.as_ref();
+            details.is_some_and(|details| !details.name.is_empty())
+        };
+        self.is_not_found() && self.status().is_some_and(names_object)
+    }
+
     /// Says whether the object was changed by someone else in between, or exists already.
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|status| status.code == 409)

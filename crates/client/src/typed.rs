@@ -142,7 +142,8 @@ impl<K: DeserializeOwned> TypedApi<K> {
         self.typed(self.api.get(name).await?)
     }
 
-    /// Reads one object, or `None` if there is none of that name.
+    /// Reads one object, or `None` if there is none of that name. That the server does not serve the resource is an
+    /// error.
     pub async fn find(&self, name: &str) -> Result<Option<K>, Error> {
         let found = self.api.find(name).await?;
         found.map(|value| self.typed(value)).transpose()

@@ -12,6 +12,17 @@ use support::{event, exchange, list, scripted};
 const MAP: &str =
     r#"{"metadata":{"name":"a","namespace":"n","resourceVersion":"1"},"data":{"colour":"blue"}}"#;
 
+const GONE: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"configmaps \"gone\" not found",
+    "reason":"NotFound","details":{"name":"gone","kind":"configmaps"},"code":404}"#;
+
+#[tokio::test]
+async fn a_kind_that_is_not_served_does_not_mean_that_an_object_is_gone() {
+    let (client, _) = scripted(vec![exchange(&["configmaps/a"], 404, "404 page not found\n")]);
+    let maps = TypedApi::<ConfigMap>::namespaced(&client, "n");
+    let error = maps.find("a").await.unwrap_err();
+    assert!(error.is_not_found() && !error.is_object_not_found(), "{error}");
+}
+
 #[tokio::test]
 async fn types_are_taken_and_given_by_all_verbs() {
     let path = "/api/v1/namespaces/n/configmaps";
@@ -22,7 +33,7 @@ async fn types_are_taken_and_given_by_all_verbs() {
         exchange(&["PATCH", "fieldManager=me", "force=true"], 200, MAP),
         exchange(&["GET", path], 200, list(&[MAP.into()], 5, "")),
         exchange(&["watch=true"], 200, event("ADDED", MAP)),
-        exchange(&["GET", "configmaps/gone"], 404, "{}"),
+        exchange(&["GET", "configmaps/gone"], 404, GONE),
     ]);
     let maps = TypedApi::<ConfigMap>::namespaced(&client, "n");
     let map = maps.get("a").await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use skopos_object::{ListWatchError, Malformed, Object, Op, ResourceVersion};
+use skopos_object::{ListWatchError, Malformed, Object, Op, ResourceVersion, Status};
 
 /// One thing that a [`Reflector`](crate::Reflector) reports, in order and without loss.
 ///
@@ -136,5 +136,13 @@ impl ReflectorError {
     /// Whether the source says that there is no such collection.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::List(error) | Self::Watch(error) if error.is_not_found())
+    }
+
+    /// What the source said if it does not allow this. That does not pass by itself: somebody has to give the right.
+    pub(crate) fn forbidden(&self) -> Option<&Status> {
+        match self {
+            Self::List(error) | Self::Watch(error) => error.status().filter(|status| status.code == 403),
+            _ => None,
+        }
     }
 }

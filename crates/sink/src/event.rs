@@ -22,7 +22,8 @@ pub struct Event {
     pub rule: String,
     /// When it was observed, as RFC 3339.
     pub time: String,
-    /// Events of the same lane are delivered in order: the UID of the object.
+    /// Events of the same lane are delivered in order: the source and the name of the object, such as
+    /// `/clusters/prod/apps/deployments/shop/web`.
     pub lane: String,
     /// The type of the data, `application/json` or `text/plain`.
     pub content_type: &'static str,

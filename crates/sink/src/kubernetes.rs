@@ -111,7 +111,7 @@ impl Kubernetes {
         let reason = error.status().map(|status| &status.reason);
         match self.verb {
             Verb::Create => reason == Some(&Reason::AlreadyExists),
-            Verb::Delete => error.is_not_found(),
+            Verb::Delete => error.is_object_not_found(),
             Verb::Apply | Verb::Patch => false,
         }
     }

@@ -298,7 +298,12 @@ async fn wait(victims: &[Victim]) -> Result<(), Failure> {
     let mut told = false;
     for victim in victims {
         loop {
-            match victim.api.find(&victim.name).await? {
+            let found = match victim.api.find(&victim.name).await {
+                // Its definition went too, and everything of its kind with it.
+                Err(error) if error.is_not_found() => break,
+                found => found?,
+            };
+            match found {
                 None => break,
                 Some(object) if victim.uid.as_deref() != object["metadata"]["uid"].as_str() => break,
                 Some(_) => {}

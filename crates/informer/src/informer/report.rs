@@ -16,6 +16,8 @@ pub struct InformerReport {
     pub synced: bool,
     /// Why there is nothing to follow, for example because no such kind exists now.
     pub not_served: Option<String>,
+    /// Why it may not be listed or watched, if that is so now: somebody has to give the right.
+    pub forbidden: Option<String>,
     /// Up to where everything is known.
     pub version: ResourceVersion,
     /// How many objects the copy has.
@@ -56,6 +58,7 @@ impl Informer {
             informer: self.name().to_owned(),
             synced: self.has_synced(),
             not_served: writer.not_served.clone(),
+            forbidden: parts.iter().find_map(|part| part.forbidden.clone()),
             version: self.version(),
             objects: store.len(),
             bytes: store.size(),

@@ -38,6 +38,8 @@ pub(super) struct Part {
     pub(super) heard: Option<Instant>,
     /// When it ceased to be followed.
     pub(super) lost: Option<Instant>,
+    /// Why it may not be followed, if that was the last trouble.
+    pub(super) forbidden: Option<String>,
     pub(super) n_events: u64,
 }
 
@@ -215,6 +217,7 @@ impl Writer {
                 state.heard = Some(now);
                 state.synced = true;
                 state.lost = None;
+                state.forbidden = None;
                 if let Some(staging) = state.staging.take() {
                     content.replace(staging, changes);
                 }
@@ -243,10 +246,12 @@ impl Writer {
             Report::Watching => {
                 state.watching = Some(now);
                 state.lost = None;
+                state.forbidden = None;
             }
             Report::Trouble { error, retry_in } => {
                 state.watching = None;
                 state.lost.get_or_insert(now);
+                state.forbidden = error.forbidden().map(ToString::to_string);
                 self.n_troubles += 1;
                 event::Trouble {
                     informer,
