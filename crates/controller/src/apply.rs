@@ -72,6 +72,9 @@ impl Context {
                 return Ok(live);
             }
         }
+        // Until it is answered nobody knows what the server has: what is wanted may be what it was before, and the
+        // object contain it, and yet have a field that is not wanted any more.
+        self.records().unset_applied(self.key(), &to);
         let api = Api::namespaced(self.client(), resource, &key.namespace);
         let patch = Patch::Apply {
             object: &wanted,

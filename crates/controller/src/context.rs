@@ -68,7 +68,13 @@ impl Context {
 
     /// The cache of a kind, once it is complete. The first to ask starts it; better name the kind in
     /// [`watches`](crate::Builder::watches), then it is complete before the first reconcile, and changes are heard of.
-    /// A kind that is not served is an error ([`Error::Kind`]), to be tried again.
+    ///
+    /// Each is kept, with a watch of its own, for as long as the controller runs. So ask for few: not for one with another
+    /// selector or namespace for each object, but for the whole kind, and find what belongs to an object by an
+    /// [`Index`].
+    ///
+    /// A kind that is not served is an error ([`Error::Kind`]), and so is one that may not be read
+    /// ([`Error::Forbidden`]), both to be tried again.
     pub async fn cache(&self, kind: impl Into<Wanted>) -> Result<Store, Error> {
         let informer = self.shared.cache(kind.into()).await?;
         Ok(informer.store().clone())
@@ -102,7 +108,8 @@ impl Context {
         recorder.event(&self.object, kind, reason, action, note);
     }
 
-    /// Deletes an object, or the one of this UID only. That it is gone already is as good.
+    /// Deletes an object, or the one of this UID only. That it is gone already is as good, also if another one has its
+    /// name by now; to see that takes the right to get it.
     pub async fn delete(
         &self,
         kind: &GroupVersionKind,
@@ -116,8 +123,10 @@ impl Context {
             ..DeleteParams::default()
         };
         match api.delete(&key.name, &params).await {
-            Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(()),
+            Err(error) if error.is_object_not_found() => Ok(()),
+            Err(error) if error.is_conflict() && is_another(&api, &key.name, uid).await? => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -153,6 +162,15 @@ impl Context {
     pub(crate) fn count_suppressed(&self) {
         self.shared.metrics().suppressed.inc();
     }
+}
+
+/// Whether the object of a name is not the one of this UID; that there is none means the same.
+async fn is_another(api: &Api, name: &str, uid: Option<&str>) -> Result<bool, Error> {
+    let Some(uid) = uid else {
+        return Ok(false);
+    };
+    let found = api.find(name).await?;
+    Ok(found.is_none_or(|found| found["metadata"]["uid"] != uid))
 }
 
 impl fmt::Debug for Context {

@@ -154,31 +154,63 @@ impl Builder {
     }
 
     /// Listens to a kind that it makes: a change of such an object concerns the one that controls it.
-    pub fn owns(mut self, kind: impl Into<Wanted>) -> Self {
-        self.sources.push(Source {
-            wanted: kind.into(),
-            concerns: Concerns::Controller,
-            predicate: Predicate::any(),
-        });
-        self
+    pub fn owns(self, kind: impl Into<Wanted>) -> Self {
+        self.hears(kind.into(), Concerns::Controller)
     }
 
     /// Listens to a related kind: a change of such an object concerns those that `map` names, both for the object
     /// before the change and after.
     pub fn watches(
-        mut self,
+        self,
         kind: impl Into<Wanted>,
         map: impl Fn(&Object) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
+        self.hears(
+            kind.into(),
+            Concerns::Named(Arc::new(move |object| Ok(map(object)))),
+        )
+    }
+
+    /// Listens to a related kind, read as a type: [`wanted::<K>()`](wanted) names the kind of one. A state that does not
+    /// fit the type concerns nobody; that is logged as an error and counted, and the next change is heard.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Secret;
+    /// # use skopos_controller::{Action, Context, Controller, Failure, wanted};
+    /// # use skopos_object::{Object, ObjectKey};
+    /// # async fn reconcile(_: Object, _: Context) -> Result<Action, Failure> { Ok(Action::Done) }
+    /// let controller = Controller::for_("apps.example.com")
+    ///     .watches_as(wanted::<Secret>(), |secret: &Secret| {
+    ///         let labels = secret.metadata.labels.iter().flatten();
+    ///         let apps = labels.filter(|(label, _)| *label == "app");
+    ///         let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
+    ///         apps.map(|(_, app)| ObjectKey::namespaced(namespace, app)).collect()
+    ///     })
+    ///     .reconcile(reconcile);
+    /// ```
+    pub fn watches_as<K: DeserializeOwned>(
+        self,
+        kind: impl Into<Wanted>,
+        map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let map = move |object: &Object| match from_object(object) {
+            Ok(object) => Ok(map(&object)),
+            Err(error) => Err(error.to_string()),
+        };
+        self.hears(kind.into(), Concerns::Named(Arc::new(map)))
+    }
+
+    fn hears(mut self, wanted: Wanted, concerns: Concerns) -> Self {
         self.sources.push(Source {
-            wanted: kind.into(),
-            concerns: Concerns::Named(Arc::new(map)),
+            wanted,
+            concerns,
             predicate: Predicate::any(),
         });
         self
     }
 
-    /// Says which changes count, of the kind named last.
+    /// Says which changes count, of the kind named last. That an object of the kind that the controller is for begins to
+    /// be deleted always counts.
     pub fn when(mut self, predicate: Predicate) -> Self {
         if let Some(last) = self.sources.last_mut() {
             last.predicate = predicate;
@@ -200,6 +232,22 @@ impl Builder {
         F: Future<Output = Result<Action, Failure>> + Send + 'static,
     {
         self.finalizer = Some((name.into(), untyped(clean_up)));
+        self
+    }
+
+    /// Cleans up before an object goes, as [`finalizer`](Self::finalizer) does, with the object read as a type. One that
+    /// does not fit the type fails for good, and stays until it changes: leave out of the type what the cleaning up does
+    /// not need.
+    pub fn finalizer_as<K, F>(
+        mut self,
+        name: impl Into<String>,
+        clean_up: impl Fn(K, Context) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: DeserializeOwned,
+        F: Future<Output = Result<Action, Failure>> + Send + 'static,
+    {
+        self.finalizer = Some((name.into(), typed(clean_up)));
         self
     }
 
@@ -228,12 +276,7 @@ impl Builder {
         K: DeserializeOwned,
         F: Future<Output = Result<Action, Failure>> + Send + 'static,
     {
-        self.finish(Arc::new(move |context: Context| {
-            match from_object(context.object()) {
-                Ok(object) => reconcile(object, context).boxed(),
-                Err(error) => std::future::ready(Err(Failure::terminal(error))).boxed(),
-            }
-        }))
+        self.finish(typed(reconcile))
     }
 
     fn finish(mut self, reconcile: Reconcile) -> Controller {
@@ -258,6 +301,18 @@ where
     F: Future<Output = Result<Action, Failure>> + Send + 'static,
 {
     Arc::new(move |context: Context| act(context.object().clone(), context).boxed())
+}
+
+/// An object that does not fit the type fails for good.
+fn typed<K, F>(act: impl Fn(K, Context) -> F + Send + Sync + 'static) -> Reconcile
+where
+    K: DeserializeOwned,
+    F: Future<Output = Result<Action, Failure>> + Send + 'static,
+{
+    Arc::new(move |context: Context| match from_object(context.object()) {
+        Ok(object) => act(object, context).boxed(),
+        Err(error) => std::future::ready(Err(Failure::terminal(error))).boxed(),
+    })
 }
 
 impl fmt::Debug for Controller {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skopos_client::{Api, Patch, WriteParams};
-use skopos_object::Object;
+use skopos_object::{Object, OpenError};
 
 use crate::Error;
 
@@ -54,7 +54,7 @@ pub(crate) async fn edit(
             Ok(answer) => return Ok(Edited::Changed(object_of(object, &answer.value)?)),
             Err(error) => error,
         };
-        if error.is_not_found() && api.find(object.name()).await?.is_none() {
+        if error.is_not_found() && is_gone(api, object.name()).await? {
             return Ok(Edited::Gone);
         }
         if !error.is_conflict() || attempt == ATTEMPTS {
@@ -67,6 +67,18 @@ pub(crate) async fn edit(
         }
     }
     unreachable!("the loop ends by its attempts")
+}
+
+/// Whether there is no object of this name. Where the kind is not served, nobody can tell.
+async fn is_gone(api: &Api, name: &str) -> Result<bool, Error> {
+    match api.find(name).await {
+        Ok(found) => Ok(found.is_none()),
+        Err(error) if error.is_not_found() => Err(Error::Kind {
+            kind: api.resource().qualified_kind(),
+            source: OpenError::Missing(api.resource().group_resource().to_string()),
+        }),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn object_of(object: &Object, answer: &Value) -> Result<Box<Object>, Error> {

@@ -5,7 +5,7 @@ use skopos_object::OpenError;
 /// A helper of [`Context`](crate::Context) failed.
 ///
 /// Retryable as they are: [`Client`](Self::Client) where its error says so, [`Kind`](Self::Kind),
-/// [`Replaced`](Self::Replaced) and [`Stopped`](Self::Stopped). [`Invalid`](Self::Invalid) and
+/// [`Forbidden`](Self::Forbidden), [`Replaced`](Self::Replaced) and [`Stopped`](Self::Stopped). [`Invalid`](Self::Invalid) and
 /// [`ControlledByOther`](Self::ControlledByOther) need a change somewhere.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -20,6 +20,14 @@ pub enum Error {
         /// What discovery said.
         #[source]
         source: OpenError,
+    },
+    /// The cache of a kind stays empty: this controller may not list or watch it.
+    #[error("cannot fill the cache of {kind}: {why}")]
+    Forbidden {
+        /// The kind.
+        kind: String,
+        /// What the server said.
+        why: String,
     },
     /// What the caller gave cannot be sent.
     #[error("{0}")]

@@ -102,6 +102,11 @@ impl Fence {
         self.check().is_ok()
     }
 
+    /// Whether its keeper opened it and has not closed it since, although the time may be over.
+    pub(crate) fn believes_to_lead(&self) -> bool {
+        matches!(*self.standing.borrow(), Standing::Leading { .. })
+    }
+
     /// Returns the number of the term in which this process leads. `None` if it does not, or has nobody beside it.
     ///
     /// Every term of every leader has a higher one than all before. Write it beside what you write, or send it along:

@@ -5,12 +5,14 @@ mod serve;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use http::{Method, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
+use hyper::body::Body;
 use prometheus_client::registry::Registry;
 
 pub use self::serve::HealthServer;
+use crate::dead_letters::DeadLetters;
 
 /// What is asked about this process, and its answers. Cheap to clone.
 ///
@@ -37,6 +39,8 @@ struct Shared {
     alive: RwLock<Vec<Check>>,
     ready: RwLock<Vec<Check>>,
     registry: RwLock<Registry>,
+    /// Nothing unless a manager was told to show them.
+    dead_letters: OnceLock<DeadLetters>,
 }
 
 #[derive(Clone)]
@@ -71,7 +75,22 @@ impl Health {
         register(&mut registry);
     }
 
+    /// Shows dead letters too, and lets them be put back.
+    pub(crate) fn show(&self, dead_letters: DeadLetters) {
+        // There is one manager for each, and it runs once.
+        let _ = self.shared.dead_letters.set(dead_letters);
+    }
+
     /// Answers one request.
+    fn respond<B: Body>(&self, request: &Request<B>) -> Response<String> {
+        let uri = request.uri();
+        let dead_letters = self.shared.dead_letters.get();
+        dead_letters
+            .and_then(|letters| letters.answer(request))
+            .unwrap_or_else(|| self.answer(request.method(), uri.path(), uri.query().unwrap_or_default()))
+    }
+
+    /// Answers what everybody may ask.
     fn answer(&self, method: &Method, path: &str, query: &str) -> Response<String> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".to_owned());
@@ -188,11 +207,11 @@ fn report(
     }
 }
 
-fn plain(code: StatusCode, text: String) -> Response<String> {
+pub(crate) fn plain(code: StatusCode, text: String) -> Response<String> {
     answer(code, "text/plain; charset=utf-8", text)
 }
 
-fn answer(code: StatusCode, content_type: &'static str, text: String) -> Response<String> {
+pub(crate) fn answer(code: StatusCode, content_type: &'static str, text: String) -> Response<String> {
     let mut response = Response::new(text);
     *response.status_mut() = code;
     let headers = response.headers_mut();

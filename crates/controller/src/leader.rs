@@ -7,6 +7,7 @@ mod config;
 mod election;
 mod lease;
 mod metrics;
+mod pulse;
 #[cfg(test)]
 mod simulation;
 
@@ -32,6 +33,7 @@ use self::election::{Effect, Election, Input, Loss, Report};
 pub(crate) use self::lease::micro_time;
 use self::lease::{API_VERSION, Lease};
 use self::metrics::{Counts, Exporter};
+use self::pulse::Pulse;
 use crate::{Fence, FenceKeeper};
 
 /// Takes part in the election of a leader.
@@ -66,6 +68,7 @@ pub struct Elector {
     keeper: FenceKeeper,
     holder: watch::Sender<Holder>,
     counts: Arc<Counts>,
+    pulse: Pulse,
 }
 
 /// A replica that takes no part in the election any more, and does not lead, but may still be named in the lease.
@@ -100,6 +103,7 @@ impl Elector {
             keeper: FenceKeeper::closed(),
             holder: watch::Sender::default(),
             counts: Arc::default(),
+            pulse: Pulse::default(),
         })
     }
 
@@ -122,6 +126,25 @@ impl Elector {
         }));
     }
 
+    /// A check for [`Health::add_liveness`](crate::Health::add_liveness): fails if the election has stood still for the
+    /// duration of the lease and 20 s more. A server that does not answer is no reason, for then it goes on trying.
+    ///
+    /// By then the [`fence`](Self::fence) has closed by itself; only a new start brings the election back.
+    pub fn liveness(&self) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
+        const TOLERANCE: Duration = Duration::from_secs(20);
+        let (pulse, fence, lease) = (self.pulse.clone(), self.fence(), self.config.name.clone());
+        let longest = self.config.lease_duration + TOLERANCE;
+        move || match (pulse.age().as_secs(), fence.believes_to_lead()) {
+            (age, _) if age <= longest.as_secs() => Ok(()),
+            (age, true) => Err(format!(
+                "lease {lease} was not renewed for {age} s, and the lead not laid down"
+            )),
+            (age, false) => Err(format!(
+                "the election has not looked at lease {lease} for {age} s"
+            )),
+        }
+    }
+
     /// Takes part until `stop` is cancelled, then closes the fence.
     ///
     /// Cancel it only when there is nothing left to do for which this replica has to lead: work that is being finished
@@ -130,6 +153,7 @@ impl Elector {
         let mut election = Election::new(self.config.clone(), fastrand::Rng::new(), self.clock.now());
         let mut request: Option<Request> = None;
         loop {
+            self.pulse.beat();
             let input = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -146,6 +170,7 @@ impl Elector {
         for effect in election.resign() {
             self.perform(effect, &mut request);
         }
+        self.pulse.end();
         Resigned {
             config: self.config,
             clock: self.clock,

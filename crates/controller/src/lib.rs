@@ -20,6 +20,8 @@ mod status;
 mod fence;
 mod leader;
 
+mod dead_letters;
+mod deaths;
 mod events;
 mod health;
 mod metrics;
@@ -48,3 +50,8 @@ pub use crate::{
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/leadership.md")]
 struct Leadership;
+
+/// The same.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/traces.md")]
+struct Traces;

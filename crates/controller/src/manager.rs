@@ -1,6 +1,9 @@
 //! Several controllers in one process, on one client and shared caches.
 
+mod part;
+
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -9,11 +12,15 @@ use hashbrown::HashSet;
 use prometheus_client::registry::Registry;
 use skopos_client::{Client, Discovery};
 use skopos_informer::{Informers, InformersConfig};
+use skopos_object::ObjectKey;
 use skopos_process::Process;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
+use self::part::Part;
+use crate::dead_letters::DeadLetters;
+use crate::deaths::Deaths;
 use crate::outstanding::Outstanding;
 use crate::run::{ControllerQueue, Environment};
 use crate::{
@@ -44,8 +51,8 @@ pub struct Manager {
     environment: Environment,
     elector: Option<Elector>,
     events: Events,
-    health: Health,
     endpoint: Option<SocketAddr>,
+    shows_dead_letters: bool,
     controllers: Vec<(Controller, ControllerQueue)>,
 }
 
@@ -61,8 +68,20 @@ pub struct ManagerConfig {
     pub leader: Option<LeaderConfig>,
     /// Where `/healthz`, `/readyz` and `/metrics` are served (default: nowhere).
     pub endpoint: Option<SocketAddr>,
-    /// How long running reconciles are given to finish when the process stops (default 30 s).
+    /// Whether `/debug/dead-letters` lists there what was given up, and `/debug/dead-letters/redrive` puts it back (default:
+    /// no).
+    ///
+    /// There is no access control: whoever reaches the endpoint can do both, and errors may tell what objects contain. Turn
+    /// it on where only those come who may, such as on an address of the loopback.
+    pub dead_letters: bool,
+    /// How long running reconciles are given to finish when the process stops (default 20 s); then they are cancelled.
+    ///
+    /// After that come [`cancel_grace`](Self::cancel_grace), the last events and the lease. All of it has to fit into what
+    /// Kubernetes gives a pod before it is killed (`terminationGracePeriodSeconds`, 30 by default).
     pub grace: Duration,
+    /// How long reconciles that were cancelled are waited for (default 3 s). One that blocks its thread does not notice that
+    /// it was: it is left behind, and [`run`](Manager::run) returns an error that names it.
+    pub cancel_grace: Duration,
     /// How caches behave.
     pub informers: InformersConfig,
 }
@@ -75,7 +94,9 @@ impl ManagerConfig {
             instance: None,
             leader: None,
             endpoint: None,
-            grace: Duration::from_secs(30),
+            dead_letters: false,
+            grace: Duration::from_secs(20),
+            cancel_grace: Duration::from_secs(3),
             informers: InformersConfig::default(),
         }
     }
@@ -101,24 +122,45 @@ impl Manager {
             informers: Informers::new(Arc::new(discovery.clone()), config.informers),
             discovery,
             fence,
+            health: Health::new(),
+            deaths: Deaths::default(),
             outstanding: Outstanding::default(),
             metrics: Metrics::new(),
             recorder,
             grace: config.grace,
+            cancel_grace: config.cancel_grace,
         };
         let manager = Self {
-            health: health(&environment.informers),
             environment,
             elector,
             events,
             endpoint: config.endpoint,
+            shows_dead_letters: config.dead_letters,
             controllers: Vec::new(),
         };
-        manager.health.register(|registry| {
+        manager.add_checks();
+        manager.health().register(|registry| {
             manager.register(registry);
             registry.register_collector(Box::new(Process));
         });
         Ok(manager)
+    }
+
+    /// What `/healthz` and `/readyz` ask; those of the controllers are added when they start.
+    fn add_checks(&self) {
+        let Environment { health, deaths, .. } = &self.environment;
+        for name in ["caches", "events"] {
+            let deaths = deaths.clone();
+            health.add_liveness(name, move || deaths.check(name));
+        }
+        if let Some(elector) = &self.elector {
+            let (deaths, moves) = (deaths.clone(), elector.liveness());
+            health.add_liveness("election", move || {
+                deaths.check("election").and_then(|()| moves())
+            });
+        }
+        let informers = self.environment.informers.clone();
+        health.add_readiness("caches", move || complete(&informers));
     }
 
     /// Adds a controller; returns its queue, to look at it and at what was given up. Each needs a name of its own: see
@@ -146,7 +188,7 @@ impl Manager {
 
     /// What is served at the endpoint: add checks and metrics of your own.
     pub fn health(&self) -> &Health {
-        &self.health
+        &self.environment.health
     }
 
     /// Lets `registry` show the metrics of controllers, queues, caches, requests, events and the election. Those at the endpoint
@@ -165,26 +207,47 @@ impl Manager {
     /// last events are written, the caches stop, and the lease is given back last; unless a write
     /// of a reconcile was not answered and may happen yet, then it runs out.
     ///
-    /// Fails only at the start: if two controllers have one name, or if the endpoint cannot be served.
+    /// Fails at the start if two controllers have one name, or if the endpoint cannot be served. Fails later if a task ends
+    /// that nobody asked to, such as one that panicked: then `/healthz` says which, and everything else is stopped as above.
+    /// Fails in the end ([`TimedOut`](io::ErrorKind::TimedOut)) if reconciles block their threads and cannot be cancelled:
+    /// then the lease is neither renewed nor given back, and runs out. End the process with [`exit`](std::process::exit): a
+    /// runtime that is dropped waits for such threads.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), io::Error> {
         self.check_names()?;
+        let Environment { health, deaths, .. } = &self.environment;
+        if self.shows_dead_letters {
+            let queues = self.controllers.iter();
+            let queues = queues.map(|(controller, queue)| (controller.name().to_owned(), queue.clone()));
+            health.show(DeadLetters::new(queues.collect()));
+        }
         let server = match self.endpoint {
-            Some(endpoint) => Some(HealthServer::bind(&self.health, endpoint).await?),
+            Some(endpoint) => Some(HealthServer::bind(health, endpoint).await?),
             None => None,
         };
-        let serving = Part::start(server, HealthServer::run);
-        let caches = Part::start(Some(self.environment.informers.clone()), Informers::run);
-        let election = Part::start(self.elector, Elector::run);
-        let events = Part::start(Some(self.events), Events::run);
+        let informers = self.environment.informers.clone();
+        let serving = Part::start("endpoint", deaths, server, HealthServer::run);
+        let caches = Part::start("caches", deaths, Some(informers), Informers::run);
+        let election = Part::start("election", deaths, self.elector, Elector::run);
+        let events = Part::start("events", deaths, Some(self.events), Events::run);
 
-        run_all(self.controllers, &self.environment, &shutdown).await;
-        events.stop("events").await;
-        caches.stop("caches").await;
-        if let Some(resigned) = election.stop("election").await {
-            release(resigned, &self.environment.outstanding).await;
+        let stuck = run_all(self.controllers, &self.environment, &shutdown).await;
+        let stop = async {
+            events.stop().await;
+            caches.stop().await;
+            if let Some(resigned) = election.stop().await
+                && stuck.is_empty()
+            {
+                release(resigned, &self.environment.outstanding).await;
+            }
+            serving.stop().await;
+        };
+        if stuck.is_empty() {
+            stop.await;
+            return deaths.error().map_or(Ok(()), Err);
         }
-        serving.stop("endpoint").await;
-        Ok(())
+        // Any of them may wait for the thread that is blocked; whoever is not done in time ends with its set.
+        let _ = tokio::time::timeout(self.environment.cancel_grace, stop).await;
+        Err(left_behind(&stuck, deaths.error()))
     }
 
     /// Metrics, field managers and logs tell controllers apart by their names.
@@ -201,52 +264,48 @@ impl Manager {
     }
 }
 
+/// Runs the controllers until `shutdown`, or until something ends unasked. Returns the reconciles that are stuck, by
+/// controller and object.
 async fn run_all(
     controllers: Vec<(Controller, ControllerQueue)>,
     environment: &Environment,
     shutdown: &CancellationToken,
-) {
+) -> Vec<String> {
+    let stop = shutdown.child_token();
     let mut running = JoinSet::new();
     for (controller, queue) in controllers {
-        running.spawn(controller.run(environment.clone(), queue, shutdown.clone()));
+        let name = controller.name().to_owned();
+        let running_one = controller.run(environment.clone(), queue, stop.clone());
+        running.spawn(async move { (name, running_one.await) });
     }
-    if running.is_empty() {
-        shutdown.cancelled().await;
-    }
-    while let Some(ended) = running.join_next().await {
-        if let Err(error) = ended {
-            error!(%error, "a controller failed");
+    let mut ended = pin!(async {
+        if running.is_empty() {
+            stop.cancelled().await;
         }
-    }
+        running.join_all().await
+    });
+    let ended = tokio::select! {
+        ended = &mut ended => ended,
+        () = environment.deaths.any() => {
+            stop.cancel();
+            ended.await
+        }
+    };
+    let stuck = |(name, keys): &(String, Vec<ObjectKey>)| -> Vec<String> {
+        keys.iter().map(|key| format!("{name} {key}")).collect()
+    };
+    ended.iter().flat_map(stuck).collect()
 }
 
-/// Something that runs beside the controllers until it is stopped, or dropped.
-struct Part<T> {
-    stop: CancellationToken,
-    /// At most one: a set, because that ends its tasks when it is dropped.
-    task: JoinSet<T>,
-}
-
-impl<T: Send + 'static> Part<T> {
-    fn start<P, F>(part: Option<P>, run: impl FnOnce(P, CancellationToken) -> F) -> Self
-    where
-        F: Future<Output = T> + Send + 'static,
-    {
-        let stop = CancellationToken::new();
-        let mut task = JoinSet::new();
-        if let Some(part) = part {
-            task.spawn(run(part, stop.clone()));
-        }
-        Self { stop, task }
+fn left_behind(stuck: &[String], death: Option<io::Error>) -> io::Error {
+    let mut text = format!(
+        "cancelled reconciles do not end, and a lease is left to run out: {}",
+        stuck.join(", ")
+    );
+    if let Some(death) = death {
+        text = format!("{death}; {text}");
     }
-
-    async fn stop(mut self, name: &str) -> Option<T> {
-        self.stop.cancel();
-        let ended = self.task.join_next().await?;
-        ended
-            .inspect_err(|error| error!(%error, part = name, "a part of the manager failed"))
-            .ok()
-    }
+    io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
 /// Gives the lease back, so that the next leader need not wait for its end. Not if a write may still happen beside it.
@@ -264,23 +323,17 @@ async fn release(resigned: Resigned, outstanding: &Outstanding) {
     }
 }
 
-/// Ready once every cache that is served is complete.
-fn health(informers: &Informers) -> Health {
-    let health = Health::new();
-    let informers = informers.clone();
-    health.add_readiness("caches", move || {
-        let reports = informers.reports();
-        let missing = reports
-            .iter()
-            .filter(|report| !report.synced && report.not_served.is_none());
-        let names: Vec<&str> = missing.map(|report| report.informer.as_str()).collect();
-        if names.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("not complete yet: {}", names.join(", ")))
-        }
-    });
-    health
+/// Whether every cache that is served is complete.
+fn complete(informers: &Informers) -> Result<(), String> {
+    let reports = informers.reports();
+    let missing = reports
+        .iter()
+        .filter(|report| !report.synced && report.not_served.is_none());
+    let names: Vec<&str> = missing.map(|report| report.informer.as_str()).collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not complete yet: {}", names.join(", "))),
+    }
 }
 
 impl fmt::Debug for Manager {

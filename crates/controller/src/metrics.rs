@@ -24,6 +24,7 @@ struct Families {
     terminal_errors: Family<Of, Counter>,
     panics: Family<Of, Counter>,
     hearing_panics: Family<Of, Counter>,
+    hearing_errors: Family<Of, Counter>,
     timeouts: Family<Of, Counter>,
     cancelled: Family<Of, Counter>,
     suppressed: Family<Of, Counter>,
@@ -74,6 +75,7 @@ pub(crate) struct ControllerMetrics {
     pub(crate) terminal_errors: Counter,
     pub(crate) panics: Counter,
     pub(crate) hearing_panics: Counter,
+    pub(crate) hearing_errors: Counter,
     pub(crate) timeouts: Counter,
     pub(crate) cancelled: Counter,
     pub(crate) suppressed: Counter,
@@ -133,6 +135,11 @@ impl Metrics {
             all.hearing_panics.clone(),
         );
         ours.register(
+            "hearing_errors",
+            "States of related objects that do not fit their type, so that nobody knows whom they concern",
+            all.hearing_errors.clone(),
+        );
+        ours.register(
             "reconciles_cancelled",
             "Reconciles that were cancelled because this replica ceased to lead or to run",
             all.cancelled.clone(),
@@ -171,6 +178,7 @@ impl Metrics {
             terminal_errors: counter(&all.terminal_errors),
             panics: counter(&all.panics),
             hearing_panics: counter(&all.hearing_panics),
+            hearing_errors: counter(&all.hearing_errors),
             timeouts: counter(&all.timeouts),
             cancelled: counter(&all.cancelled),
             suppressed: counter(&all.suppressed),

@@ -223,6 +223,8 @@ pub(crate) struct Record {
     pub(crate) written: Written,
     /// When the last of it was written.
     pub(crate) since: Option<Instant>,
+    /// How often it was looked for since.
+    n_looks: u32,
     /// Counts reconciles.
     round: u64,
     /// What was applied last, by what it was applied to, and in which round it was last asked for.
@@ -258,6 +260,17 @@ impl Records {
         }
     }
 
+    /// Counts that what was written was looked for and is not seen yet; returns how often that was so before.
+    pub(crate) fn look_again(&self, key: &ObjectKey) -> u32 {
+        let mut records = self.lock();
+        let Some(record) = records.get_mut(key) else {
+            return 0;
+        };
+        let before = record.n_looks;
+        record.n_looks = before.saturating_add(1);
+        before
+    }
+
     /// Adds what a reconcile wrote.
     pub(crate) fn add(&self, key: &ObjectKey, uid: &str, written: Written) {
         if written.is_empty() {
@@ -268,6 +281,7 @@ impl Records {
         record.be(uid);
         record.written.merge(written);
         record.since = Some(Instant::now());
+        record.n_looks = 0;
     }
 
     /// What was applied last to an object, in the name of another.
@@ -282,6 +296,20 @@ impl Records {
         let (applied, round) = record.applied.get_mut(to)?;
         *round = record.round;
         Some(applied.clone())
+    }
+
+    /// Forgets what was applied last to an object, because something else may be from now on.
+    pub(crate) fn unset_applied(&self, key: &ObjectKey, to: &(GroupResource, ObjectKey)) {
+        if let Some(record) = self.lock().get_mut(key) {
+            record.applied.remove(to);
+        }
+    }
+
+    /// Forgets what was applied to all objects, because somebody else may have applied something else since.
+    pub(crate) fn forget_applied(&self) {
+        for record in self.lock().values_mut() {
+            record.applied.clear();
+        }
     }
 
     /// Notes what was applied.

@@ -2,8 +2,10 @@
 //!
 //! Changes become keys in [`hear`], keys become reconciles in [`work`]; they meet only at the queue.
 
+mod alive;
 mod caches;
 mod hear;
+mod in_hand;
 mod takeover;
 mod work;
 
@@ -17,16 +19,19 @@ use skopos_object::{Content, Object, ObjectKey};
 use skopos_queue::{Leftovers, Queue};
 use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, error_span, info, warn};
+use tracing::{Instrument as _, error, error_span, info, warn};
 
-use self::caches::Caches;
+use self::caches::{Caches, Kept};
 use self::hear::Heard;
+use self::in_hand::InHand;
+use crate::deaths::Deaths;
 use crate::metrics::{ControllerMetrics, Metrics};
 use crate::outstanding::Outstanding;
 use crate::records::{Records, Watchman};
 use crate::source::Primary;
-use crate::{Controller, Fence, Recorder};
+use crate::{Controller, Fence, Health, Recorder};
 
 /// What the controllers of a process share.
 #[derive(Clone, Debug)]
@@ -35,11 +40,15 @@ pub(crate) struct Environment {
     pub(crate) discovery: Discovery,
     pub(crate) informers: Informers,
     pub(crate) fence: Fence,
+    pub(crate) health: Health,
+    pub(crate) deaths: Deaths,
     pub(crate) outstanding: Outstanding,
     pub(crate) metrics: Metrics,
     pub(crate) recorder: Recorder,
     /// How long running reconciles are given when the process stops.
     pub(crate) grace: Duration,
+    /// How long they are given to end once they are cancelled.
+    pub(crate) cancel_grace: Duration,
 }
 
 /// What the tasks of one controller share.
@@ -55,6 +64,7 @@ pub(crate) struct Shared {
     current: tokio::sync::Mutex<Option<u64>>,
     records: Records,
     heard: Heard,
+    in_hand: InHand,
     metrics: ControllerMetrics,
     /// Ends the reconciles that still run.
     cancel: CancellationToken,
@@ -65,16 +75,21 @@ pub type ControllerQueue = Queue<ObjectKey>;
 
 impl Controller {
     /// Runs until `shutdown`: then nothing new is begun, and what runs is given some time to finish.
+    ///
+    /// Returns the objects whose reconciles did not even end when they were cancelled.
     pub(crate) async fn run(
         self,
         environment: Environment,
         queue: ControllerQueue,
         shutdown: CancellationToken,
-    ) {
+    ) -> Vec<ObjectKey> {
         // Shown with errors too, whatever else is left out of the log.
         let span = error_span!("controller", controller = self.name);
+        let what = format!("controller {}", self.name);
         let shared = Arc::new(Shared::new(self, environment, queue));
-        shared.run(shutdown).instrument(span).await;
+        shared.add_check();
+        let running = Arc::clone(&shared).run(shutdown.clone()).instrument(span);
+        shared.watch(&what, &shutdown, running).await.unwrap_or_default()
     }
 
     /// The queue that it will run with. From now on both are in the metrics, with zeros.
@@ -100,6 +115,7 @@ impl Shared {
             current: tokio::sync::Mutex::default(),
             records: Records::default(),
             heard: Heard::default(),
+            in_hand: InHand::default(),
             metrics,
             cancel: CancellationToken::new(),
             controller,
@@ -107,49 +123,71 @@ impl Shared {
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) -> Vec<ObjectKey> {
         let mut hearing = JoinSet::new();
         let mut synced = Vec::new();
         let sources = std::iter::once(&self.controller.primary).chain(&self.controller.others);
         for source in sources.cloned() {
             let informer = self.environment.informers.informer(source.wanted.clone());
-            self.caches.keep(&source.wanted, &informer);
+            self.caches.keep(&source.wanted, &informer, Kept::Heard);
             let subscription = informer.subscribe();
             synced.push((informer, subscription.sync_watch()));
-            let shared = Arc::clone(&self);
-            hearing.spawn(async move { shared.hear(source, subscription).await }.in_current_span());
+            let (shared, stop) = (Arc::clone(&self), shutdown.clone());
+            let hear = async move {
+                let what = format!("hearing of {} for {}", source.wanted.name, shared.controller.name);
+                let hears = Arc::clone(&shared).hear(source, subscription);
+                shared.watch(&what, &stop, hears).await;
+            };
+            hearing.spawn(hear.in_current_span());
         }
+        let mut stuck = Vec::new();
         if shutdown.run_until_cancelled(all_synced(synced)).await.is_some() {
             info!("caches are complete");
-            self.work_until(shutdown).await;
+            stuck = self.work_until(shutdown).await;
         }
-        hearing.shutdown().await;
+        let limit = self.environment.cancel_grace;
+        if timeout(limit, hearing.shutdown()).await.is_err() {
+            error!("a predicate or a map does not end, and is left behind");
+        }
+        stuck
     }
 
-    /// Runs the workers. Returns when the last one has ended.
-    async fn work_until(self: &Arc<Self>, shutdown: CancellationToken) {
+    /// Runs the workers until the last one has ended, or is known to be stuck. Returns what it is stuck with.
+    async fn work_until(self: &Arc<Self>, shutdown: CancellationToken) -> Vec<ObjectKey> {
         let mut workers = JoinSet::new();
         for _ in 0..self.controller.config.concurrency {
             let (shared, stop) = (Arc::clone(self), shutdown.clone());
-            workers.spawn(async move { shared.work(stop).await }.in_current_span());
+            let work = async move {
+                let what = format!("a worker of {}", shared.controller.name);
+                let works = Arc::clone(&shared).work(stop.clone());
+                shared.watch(&what, &stop, works).await;
+            };
+            workers.spawn(work.in_current_span());
         }
         tokio::select! {
             biased;
             () = shutdown.cancelled() => {}
-            () = ended(&mut workers) => return,
+            () = ended(&mut workers) => return Vec::new(),
         }
         self.queue.shut_down(Leftovers::LetGo);
-        if tokio::time::timeout(self.environment.grace, ended(&mut workers))
-            .await
-            .is_err()
-        {
-            warn!(
-                running = self.queue.n_running(),
-                "reconciles did not finish in time and are cancelled"
-            );
-            self.cancel.cancel();
-            ended(&mut workers).await;
+        let Environment {
+            grace, cancel_grace, ..
+        } = self.environment;
+        if timeout(grace, ended(&mut workers)).await.is_ok() {
+            return Vec::new();
         }
+        warn!(
+            running = self.queue.n_running(),
+            "reconciles did not finish in time and are cancelled"
+        );
+        self.cancel.cancel();
+        if timeout(cancel_grace, ended(&mut workers)).await.is_ok() {
+            return Vec::new();
+        }
+        // A task is cancelled where it awaits something; whoever blocks its thread never does.
+        let stuck = self.in_hand.keys();
+        error!(objects = ?stuck, "cancelled reconciles do not end, and are left behind");
+        stuck
     }
 
     pub(crate) fn discovery(&self) -> &Discovery {
@@ -192,19 +230,14 @@ impl Shared {
 }
 
 async fn ended(workers: &mut JoinSet<()>) {
-    while let Some(ended) = workers.join_next().await {
-        if let Err(error) = ended {
-            // Reconciles that panic are caught; this is a fault of the worker itself.
-            tracing::error!(%error, "a worker failed");
-        }
-    }
+    while workers.join_next().await.is_some() {}
 }
 
 /// Waits until everything that was there at first is in the queue. A kind that is not served is not waited for.
 async fn all_synced(sources: Vec<(Informer, SyncWatch)>) {
     const LOOK_AGAIN: Duration = Duration::from_secs(1);
     for (informer, mut synced) in sources {
-        while tokio::time::timeout(LOOK_AGAIN, synced.synced()).await.is_err() {
+        while timeout(LOOK_AGAIN, synced.synced()).await.is_err() {
             if let Some(why) = informer.report().not_served {
                 warn!(
                     kind = informer.name(),

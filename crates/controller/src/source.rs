@@ -24,8 +24,8 @@ pub(crate) struct Primary {
     pub(crate) namespaced: bool,
 }
 
-/// Names the objects that another concerns.
-type Map = Arc<dyn Fn(&Object) -> Vec<ObjectKey> + Send + Sync>;
+/// Names the objects that another concerns, unless that one cannot be read.
+type Map = Arc<dyn Fn(&Object) -> Result<Vec<ObjectKey>, String> + Send + Sync>;
 
 /// Which objects a change of another concerns.
 #[derive(Clone)]
@@ -48,38 +48,41 @@ impl fmt::Debug for Concerns {
     }
 }
 
-/// What of a user's panicked while a change was looked at, with the text of the panic.
+/// What went wrong while a change was looked at, with its text.
 #[derive(Debug)]
-pub(crate) enum Panicked {
+pub(crate) enum Trouble {
+    /// A predicate panicked.
     Predicate(String),
+    /// A map panicked.
     Map(String),
+    /// A state of the object does not fit the type that the map takes.
+    Unfit(String),
 }
 
 impl Source {
     /// Whether a change counts. It does if the predicate panics: a reconcile too many does no harm.
-    pub(crate) fn counts(&self, change: &Change, panics: &mut Vec<Panicked>) -> bool {
+    pub(crate) fn counts(&self, change: &Change, troubles: &mut Vec<Trouble>) -> bool {
         caught(|| self.predicate.counts(change)).unwrap_or_else(|text| {
-            panics.push(Panicked::Predicate(text));
+            troubles.push(Trouble::Predicate(text));
             true
         })
     }
 
     /// The keys that a change concerns, of the object before and after: it may have moved from one to another.
     ///
-    /// A state of the object for which the map panics concerns nobody.
+    /// A state of the object for which the map panics, or that does not fit its type, concerns nobody.
     pub(crate) fn keys(
         &self,
         change: &Change,
         primary: &Primary,
-        panics: &mut Vec<Panicked>,
+        troubles: &mut Vec<Trouble>,
     ) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
         for object in [&change.old, &change.new].into_iter().flatten() {
-            let concerned = caught(|| self.concerns.keys(object, primary)).unwrap_or_else(|text| {
-                panics.push(Panicked::Map(text));
-                Vec::new()
-            });
-            for key in concerned {
+            let concerned = caught(|| self.concerns.keys(object, primary));
+            let concerned = concerned.map_err(Trouble::Map).flatten();
+            let concerned = concerned.map_err(|trouble| troubles.push(trouble));
+            for key in concerned.unwrap_or_default() {
                 if !keys.contains(&key) {
                     keys.push(key);
                 }
@@ -90,17 +93,17 @@ impl Source {
 }
 
 impl Concerns {
-    fn keys(&self, object: &Object, primary: &Primary) -> Vec<ObjectKey> {
+    fn keys(&self, object: &Object, primary: &Primary) -> Result<Vec<ObjectKey>, Trouble> {
         match self {
-            Self::Itself => vec![object.key()],
-            Self::Named(name) => name(object),
-            Self::Controller => object
+            Self::Itself => Ok(vec![object.key()]),
+            Self::Named(name) => name(object).map_err(Trouble::Unfit),
+            Self::Controller => Ok(object
                 .owners()
                 .filter(|owner| owner.controller && owner.kind == primary.kind.kind)
                 // The version is left out: an owner may have been written in another one.
                 .filter(|owner| group(&owner.api_version) == primary.kind.group)
                 .map(|owner| primary.key(object.namespace(), owner.name))
-                .collect(),
+                .collect()),
         }
     }
 }

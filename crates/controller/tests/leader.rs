@@ -251,3 +251,53 @@ async fn shows_who_leads_in_metrics() {
         "{text}"
     );
 }
+
+/// It is not polled any more, as if something before it blocked its task for ever.
+#[tokio::test(start_paused = true)]
+async fn an_election_that_stands_still_is_not_alive_for_longer_than_the_lease_and_a_tolerance() {
+    let server = TestServer::start().await;
+    let config = LeaderConfig::new("default", "lock", "one");
+    let elector = Elector::new(&server.client(), config).unwrap();
+    let (fence, alive, stop) = (elector.fence(), elector.liveness(), CancellationToken::new());
+    assert_eq!(alive(), Ok(()), "not begun yet");
+    tokio::time::advance(3600 * SECOND).await;
+    assert_eq!(alive(), Ok(()), "not begun yet");
+    let mut electing = std::pin::pin!(elector.run(stop.clone()));
+    tokio::select! {
+        () = fence.opened() => {}
+        _ = &mut electing => panic!("ended"),
+    }
+    tokio::time::advance(34 * SECOND).await;
+    assert_eq!((alive(), fence.is_open()), (Ok(()), false));
+    tokio::time::advance(2 * SECOND).await;
+    let why = "lease lock was not renewed for 36 s, and the lead not laid down";
+    assert_eq!(alive(), Err(why.to_owned()));
+
+    assert!(timeout(60 * SECOND, &mut electing).await.is_err());
+    assert_eq!(alive(), Ok(()), "it moves again");
+    stop.cancel();
+    let _ = electing.await;
+    tokio::time::advance(3600 * SECOND).await;
+    assert_eq!(alive(), Ok(()), "asked to end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_election_is_alive_while_the_server_answers_nothing_or_another_leads() {
+    let server = TestServer::start().await;
+    let first = Replica::start(&server.client(), "first");
+    first.fence.opened().await;
+    let config = LeaderConfig::new("default", "lock", "second");
+    let elector = Elector::new(&server.client(), config).unwrap();
+    let alive = elector.liveness();
+    let second = Replica::run(elector);
+    assert!(timeout(60 * SECOND, second.fence.opened()).await.is_err());
+    assert_eq!(alive(), Ok(()), "in standby");
+    first.resign().await.release().await.unwrap();
+    second.fence.opened().await;
+    server
+        .faults()
+        .add(Rule::any().resource("leases").then(Fault::Slow(3600 * SECOND)));
+    tokio::time::sleep(120 * SECOND).await;
+    assert_eq!((alive(), second.fence.is_open()), (Ok(()), false));
+    drop(second.resign().await);
+}

@@ -8,13 +8,16 @@
 #[path = "behaviour/stage.rs"]
 mod stage;
 
-use opentelemetry::trace::TracerProvider as _;
+use std::collections::HashSet;
+
+use opentelemetry::trace::{SpanId, TraceId, TracerProvider as _};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use serde_json::json;
 use skopos_controller::{Action, Context, Controller, Failure};
 use skopos_object::Object;
 use skopos_testkit::eventually;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
 
 use self::stage::Stage;
 
@@ -37,7 +40,13 @@ async fn the_change_each_attempt_and_its_writes_are_exported_and_linked() {
     let provider = SdkTracerProvider::builder()
         .with_simple_exporter(exporter.clone())
         .build();
-    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("skopos"));
+    // As the guide says.
+    let exported = Targets::new()
+        .with_default(LevelFilter::INFO)
+        .with_target("skopos_informer", LevelFilter::OFF);
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer("skopos"))
+        .with_filter(exported);
     // Everything runs on this thread.
     let _installed = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     let stage = Stage::new().await;
@@ -62,10 +71,18 @@ async fn the_change_each_attempt_and_its_writes_are_exported_and_linked() {
     let n_lags = running.metric("skopos_controller_reconcile_lag_seconds_count");
     running.stop().await;
     let spans = exporter.get_finished_spans().unwrap();
+    let of_caches = spans.iter().filter(|span| span.name == "follow");
+    assert_eq!(of_caches.count(), 0, "they are as long as the process");
     let changes = find(&spans, "change", "default/a");
     assert_eq!(changes.len(), 1, "{spans:#?}");
+    assert_eq!(changes[0].parent_span_id, SpanId::INVALID);
     let leads_to_change = |link: &opentelemetry::trace::Link| link.span_context == changes[0].span_context;
-    for reconcile in find(&spans, "reconcile", "default/a") {
+    let reconciles = find(&spans, "reconcile", "default/a");
+    let traces = reconciles.iter().map(|span| span.span_context.trace_id());
+    let traces: HashSet<TraceId> = traces.collect();
+    assert_eq!(traces.len(), 3, "each attempt is a trace of its own");
+    for reconcile in reconciles {
+        assert_eq!(reconcile.parent_span_id, SpanId::INVALID, "{reconcile:#?}");
         assert!(
             reconcile.links.iter().any(leads_to_change),
             "{:?}",

@@ -28,5 +28,9 @@ async fn main() -> anyhow::Result<()> {
         _ = tokio::signal::ctrl_c() => {}
     }
     shutdown.cancel();
-    Ok(running.await??)
+    if running.await?.is_err() {
+        // The log says why. At once: a thread that is blocked would keep the runtime from ending.
+        std::process::exit(1);
+    }
+    Ok(())
 }

@@ -33,7 +33,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves a [`Health`] over plain HTTP. It has no secrets, but no access control either: bind it where only probes and
-/// scrapers come.
+/// scrapers come. All the more if it shows [dead letters](crate::ManagerConfig::dead_letters).
 #[derive(Debug)]
 pub struct HealthServer {
     health: Health,
@@ -95,8 +95,7 @@ impl HealthServer {
 
 async fn serve(stream: TcpStream, health: &Health, shutdown: &CancellationToken) {
     let service = service_fn(|request| {
-        let uri = request.uri();
-        let response = health.answer(request.method(), uri.path(), uri.query().unwrap_or_default());
+        let response = health.respond(&request);
         async { Ok::<_, Infallible>(response) }
     });
     let mut connection = pin!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use skopos_informer::{Informer, Wanted};
 use skopos_object::{Collection, Collections as _, Content, GroupResource};
+use tracing::warn;
 
 use super::Shared;
 use crate::Error;
@@ -22,18 +23,48 @@ struct Cache {
     informer: Informer,
     /// What serves it, once that is known.
     collection: Option<GroupResource>,
+    kept: Kept,
+}
+
+/// Why a cache is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// The controller listens to it.
+    Heard,
+    /// A reconcile asked for it.
+    Asked,
 }
 
 impl Caches {
-    pub(super) fn keep(&self, wanted: &Wanted, informer: &Informer) {
+    pub(super) fn keep(&self, wanted: &Wanted, informer: &Informer, kept: Kept) {
+        /// More are hardly what somebody named: rather one for each object.
+        const MANY: usize = 100;
         let mut all = self.lock();
         if all.iter().all(|cache| cache.informer.name() != informer.name()) {
+            if all.len() == MANY {
+                warn!(
+                    n = MANY,
+                    kind = informer.name(),
+                    "many caches: ask for whole kinds, and find objects by an index"
+                );
+            }
             all.push(Cache {
                 wanted: wanted.clone(),
                 informer: informer.clone(),
                 collection: None,
+                kept,
             });
         }
+    }
+
+    /// Lets a cache go that a reconcile asked for and that was never complete: whoever takes over would wait for it.
+    fn let_go(&self, informer: &Informer) {
+        let is_vain = |cache: &Cache| {
+            cache.informer.name() == informer.name()
+                && cache.kept == Kept::Asked
+                && cache.collection.is_none()
+        };
+        self.lock().retain(|cache| !is_vain(cache));
     }
 
     pub(super) fn set_collection(&self, informer: &Informer, collection: &GroupResource) {
@@ -103,25 +134,39 @@ impl Cache {
 
 impl Shared {
     /// The informer of a kind, once it is complete. It goes on from now on, and is waited for like those of what the
-    /// controller listens to. A kind that is not served is an error.
+    /// controller listens to. A kind that is not served, or may not be read, is an error.
     pub(crate) async fn cache(&self, wanted: Wanted) -> Result<Informer, Error> {
         const LOOK_AGAIN: Duration = Duration::from_millis(200);
         let informer = self.environment.informers.informer(wanted.clone());
-        self.caches.keep(&wanted, &informer);
-        loop {
-            match tokio::time::timeout(LOOK_AGAIN, informer.synced()).await {
-                Ok(synced) => break synced?,
-                // The informer asks again by itself; whoever waits for it would take a worker with it.
-                Err(_) if informer.report().not_served.is_some() => _ = self.find(&wanted).await?,
-                Err(_) => {}
+        self.caches.keep(&wanted, &informer, Kept::Asked);
+        while !informer.has_synced() {
+            self.check_can_sync(&wanted, &informer).await?;
+            if let Ok(synced) = tokio::time::timeout(LOOK_AGAIN, informer.synced()).await {
+                synced?;
             }
         }
         if !self.caches.has_collection(&informer) {
             let found = self.find(&wanted).await?;
             let collection = GroupResource::new(found.kind.group.as_str(), found.plural.as_str());
+            // Once more: somebody may have let it go while it was forbidden.
+            self.caches.keep(&wanted, &informer, Kept::Asked);
             self.caches.set_collection(&informer, &collection);
         }
         Ok(informer)
+    }
+
+    /// The informer asks again by itself; whoever waited for it would take a worker with it.
+    async fn check_can_sync(&self, wanted: &Wanted, informer: &Informer) -> Result<(), Error> {
+        let report = informer.report();
+        if let Some(why) = report.forbidden {
+            self.caches.let_go(informer);
+            let kind = wanted.name.to_string();
+            return Err(Error::Forbidden { kind, why });
+        }
+        if report.not_served.is_some() {
+            self.find(wanted).await?;
+        }
+        Ok(())
     }
 
     async fn find(&self, wanted: &Wanted) -> Result<Collection, Error> {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use skopos_informer::{Informer, Notification, Origin, Subscription};
-use skopos_object::{Change, Collection, Collections as _, GroupResource, ObjectKey, Op};
+use skopos_object::{Change, Collection, Collections as _, GroupResource, Object, ObjectKey, Op};
 use skopos_queue::{AddOptions, Priority};
 use tokio::time::Instant;
 use tracing::{Span, debug, error, info_span};
 
 use super::Shared;
-use crate::source::{Concerns, Panicked, Primary, Source};
+use crate::source::{Concerns, Primary, Source, Trouble};
 
 /// What led to a reconcile.
 #[derive(Debug)]
@@ -100,16 +100,19 @@ impl Shared {
 
     fn take_in(&self, source: &Source, primary: &Primary, told: &Notification) {
         let change = &told.change;
-        let mut panics = Vec::new();
-        let counts = told.origin == Origin::Resync || source.counts(change, &mut panics);
+        let is_itself = matches!(source.concerns, Concerns::Itself);
+        let mut troubles = Vec::new();
+        let counts = told.origin == Origin::Resync
+            // Whatever the predicate looks at: the object waits for its finalizer to be removed.
+            || (is_itself && begins_to_go(change))
+            || source.counts(change, &mut troubles);
         let keys = match counts {
-            true => source.keys(change, primary, &mut panics),
+            true => source.keys(change, primary, &mut troubles),
             false => Vec::new(),
         };
-        for panicked in panics {
-            self.tell_of_panic(change, panicked);
+        for trouble in troubles {
+            self.tell_of(change, trouble);
         }
-        let is_itself = matches!(source.concerns, Concerns::Itself);
         for key in keys {
             self.add(key, told, is_itself);
         }
@@ -136,19 +139,27 @@ impl Shared {
         );
     }
 
-    /// To call it again would panic again; the object's next change is a new chance.
-    fn tell_of_panic(&self, change: &Change, panicked: Panicked) {
-        self.metrics.hearing_panics.inc();
+    /// To look at the same change again would lead to the same; the object's next one is a new chance.
+    fn tell_of(&self, change: &Change, trouble: Trouble) {
         let object = change.object().map(|object| object.key().to_string());
         let kind = change.object().map(|object| object.kind().to_string());
-        match panicked {
-            Panicked::Predicate(panic) => {
+        match trouble {
+            Trouble::Predicate(panic) => {
+                self.metrics.hearing_panics.inc();
                 error!(object, kind, panic, "the predicate panicked; the change counts");
             }
-            Panicked::Map(panic) => {
+            Trouble::Map(panic) => {
+                self.metrics.hearing_panics.inc();
                 error!(
                     object,
                     kind, panic, "the map to those concerned panicked; nobody is reconciled for this state"
+                );
+            }
+            Trouble::Unfit(error) => {
+                self.metrics.hearing_errors.inc();
+                error!(
+                    object,
+                    kind, error, "cannot tell who is concerned; nobody is reconciled for this state"
                 );
             }
         }
@@ -159,11 +170,19 @@ impl Shared {
             return Span::none();
         };
         info_span!(
+            parent: None,
             "change",
+            controller = self.controller.name,
             op = ?told.change.op,
             kind = object.kind(),
             object = %object.key(),
             version = object.resource_version().as_str(),
         )
     }
+}
+
+/// Whether an object is being deleted, and was not before as far as known.
+fn begins_to_go(change: &Change) -> bool {
+    let is_deleting = |object: &Option<Object>| object.as_ref().is_some_and(Object::is_deleting);
+    is_deleting(&change.new) && !is_deleting(&change.old)
 }

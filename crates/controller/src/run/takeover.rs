@@ -13,6 +13,7 @@ use skopos_object::{
     CollectionName, Collections as _, Content, ListItem, ListRequest, ListWatchError, Malformed, Object,
     ObjectKey, OpenError, ResourceVersion,
 };
+use skopos_queue::{AddOptions, Priority};
 use tracing::{info, warn};
 
 use super::Shared;
@@ -42,8 +43,33 @@ impl Shared {
         for (wanted, informer) in self.caches.all() {
             self.catch_up(&wanted, &informer).await;
         }
+        self.records.forget_applied();
+        // Terms of all leaders are counted, so one that follows its own had nobody in between.
+        if current.is_some_and(|last| epoch != last + 1) {
+            self.look_at_all_again();
+        }
         info!(epoch, "leads, with caches that are up to date");
         *current = Some(epoch);
+    }
+
+    /// Has every object reconciled: what the leader before meant to do later for one of them went with it.
+    fn look_at_all_again(&self) {
+        let options = AddOptions {
+            priority: Priority::Low,
+            after: None,
+        };
+        let mut keys: Vec<ObjectKey> = self
+            .informer
+            .store()
+            .snapshot()
+            .iter()
+            .map(|it| it.key())
+            .collect();
+        // In an order of their own, so that a simulation can be replayed.
+        keys.sort();
+        for key in keys {
+            self.queue.add_with(key, options);
+        }
     }
 
     async fn catch_up(&self, wanted: &Wanted, informer: &Informer) {

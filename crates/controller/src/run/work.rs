@@ -59,7 +59,10 @@ impl Shared {
                 biased;
                 () = fence.closed() => {}
                 work = self.queue.take() => match work {
-                    Some(work) => self.process(work).await,
+                    Some(work) => {
+                        let _held = self.in_hand.hold(work.key());
+                        self.process(work).await;
+                    }
                     None => return,
                 },
             }
@@ -71,13 +74,10 @@ impl Shared {
         let Some(object) = self.informer.store().get_key(&key) else {
             return self.process_gone(work, &key).await;
         };
-        if !self.has_caught_up(&key, object.uid()).await {
-            // Soon enough: whatever the cache shows then comes as a change as well.
-            const LOOK_AGAIN: Duration = Duration::from_millis(500);
-            self.metrics.cache_waits.inc();
-            return work.put_off(LOOK_AGAIN);
+        if let Some(pause) = self.pause_for_caches(&key, object.uid()) {
+            return work.put_off(pause);
         }
-        // Read again: waiting may have taken a while.
+        // Read again: what was written may have come into the cache only now.
         let Some(object) = self.informer.store().get_key(&key) else {
             return self.process_gone(work, &key).await;
         };
@@ -86,7 +86,9 @@ impl Shared {
             self.heard.take(&key);
             return work.done();
         }
+        // Of no parent: the span of the controller is open as long as the process, and one trace for all would never end.
         let span = error_span!(
+            parent: None,
             "reconcile",
             controller = self.controller.name,
             object = %key,
@@ -125,6 +127,7 @@ impl Shared {
         let watchman = self.watchman(None);
         let client = self.environment.client.clone().guarded(watchman);
         let span = error_span!(
+            parent: None,
             "reconcile",
             controller = self.controller.name,
             object = %key,
@@ -172,21 +175,17 @@ impl Shared {
         }
         let outcome = span.in_scope(|| self.outcome(ended));
         if let Some(object) = object {
-            self.tell_of_giving_up(object, work.attempt(), &outcome);
+            self.tell_of_giving_up(object, &work, &outcome);
         }
         work.finish(outcome);
     }
 
-    /// Tells those who look at an object that nothing more is done for it.
-    fn tell_of_giving_up(&self, object: &Object, attempt: u32, outcome: &Outcome) {
-        let config = &self.controller.config;
-        let is_last = config.queue.max_attempts.is_some_and(|max| attempt >= max);
-        let why = match outcome {
-            Outcome::Terminal(why) => why,
-            Outcome::Failed(why) if is_last => why,
-            _ => return,
+    /// Tells those who look at an object that nothing more is done for it, if that is so.
+    fn tell_of_giving_up(&self, object: &Object, work: &Work<ObjectKey>, outcome: &Outcome) {
+        let (Outcome::Terminal(why) | Outcome::Failed(why)) = outcome else {
+            return;
         };
-        if config.failure_events {
+        if self.controller.config.failure_events && work.is_given_up_after(outcome) {
             let note = format!("given up until it changes: {why}");
             let recorder = &self.environment.recorder;
             recorder.event(object, EventKind::Warning, "ReconcileFailed", "Reconcile", note);
@@ -291,22 +290,28 @@ impl Shared {
         self.metrics.errors.inc();
     }
 
-    /// Whether the caches show what the last reconcile of an object wrote. Waits a little for it.
-    async fn has_caught_up(&self, key: &ObjectKey, uid: &str) -> bool {
-        const WAIT: Duration = Duration::from_millis(500);
-        let Some((written, since)) = self.records.pending(key, uid) else {
-            return true;
-        };
-        let seen = tokio::time::timeout(WAIT, self.seen(&written)).await.is_ok();
+    /// When to look again at whether the caches show what the last reconcile of an object wrote. Nothing if they do, or
+    /// had time enough.
+    ///
+    /// Nobody waits here: a cache that is behind must not take the workers from objects that have nothing to do with it.
+    fn pause_for_caches(&self, key: &ObjectKey, uid: &str) -> Option<Duration> {
+        const FIRST: Duration = Duration::from_millis(10);
+        const LONGEST: Duration = Duration::from_millis(500);
+        let (written, since) = self.records.pending(key, uid)?;
+        let seen = self.seen(&written).now_or_never().is_some();
         let patience = self.controller.config.cache_patience;
         if !seen && since.elapsed() < patience {
-            return false;
+            let n_looks = self.records.look_again(key);
+            if n_looks == 0 {
+                self.metrics.cache_waits.inc();
+            }
+            return Some(FIRST.saturating_mul(2u32.saturating_pow(n_looks)).min(LONGEST));
         }
         if !seen {
             warn!(object = %key, ?patience, "the caches still do not show what was written; going on without");
         }
         self.records.seen(key);
-        true
+        None
     }
 
     /// Waits until the caches show all that was written. What a cache does not follow is not waited for there.

@@ -4,7 +4,7 @@ use serde_json::json;
 use skopos_client::{DeleteParams, Patch, WriteParams};
 use skopos_controller::{Action, Context, Controller, Failure};
 use skopos_object::Object;
-use skopos_testkit::{eventually, value};
+use skopos_testkit::{Fault, Rule, eventually, value};
 
 use crate::stage::{Notes, Stage, n_of};
 
@@ -28,7 +28,7 @@ fn controller() -> Controller {
         .reconcile(make_map)
 }
 
-async fn until_data(stage: &Stage, expect: &serde_json::Value) {
+pub(crate) async fn until_data(stage: &Stage, expect: &serde_json::Value) {
     eventually(async || {
         let map = stage.maps().find("a").await.unwrap();
         let data = map.map(|map| map["data"].clone()).unwrap_or_default();
@@ -74,6 +74,42 @@ async fn drift_is_repaired_and_a_deleted_object_comes_back() {
     until_data(&stage, &wanted).await;
     stage.maps().delete("a", &DeleteParams::default()).await.unwrap();
     until_data(&stage, &wanted).await;
+    running.stop().await;
+}
+
+/// Makes a map with a field, and a second one while `n` is odd: without it, it is what it was before.
+pub(crate) fn adding_a_field() -> Controller {
+    Controller::for_("apps.x.io")
+        .named("maps")
+        .owns("configmaps")
+        .reconcile(|app: Object, context: Context| async move {
+            let mut data = json!({"always": "yes"});
+            if n_of(&app) % 2 == 1 {
+                data["odd"] = "yes".into();
+            }
+            let map =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+            context.apply_owned(&map).await?;
+            Ok(Action::Done)
+        })
+}
+
+/// A field is added, and nobody hears that it is; before that is tried again, it is not wanted any more. What is wanted
+/// then is what was applied last with an answer, and the object contains it.
+#[tokio::test(start_paused = true)]
+async fn a_field_that_was_added_without_an_answer_is_removed() {
+    let stage = Stage::new().await;
+    let running = stage.run(adding_a_field());
+    stage.create("a").await;
+    stage.set("a", 2).await;
+    until_data(&stage, &json!({"always": "yes"})).await;
+    let lost = Rule::write().resource("configmaps").then(Fault::LostAnswer);
+    let lost = stage.server.faults().add(lost);
+    stage.set("a", 3).await;
+    until_data(&stage, &json!({"always": "yes", "odd": "yes"})).await;
+    stage.set("a", 4).await;
+    lost.remove();
+    until_data(&stage, &json!({"always": "yes"})).await;
     running.stop().await;
 }
 
@@ -158,6 +194,68 @@ async fn owned_objects_are_found_by_their_owner() {
     stage.create("b").await;
     notes.until_count("default/a owns 1", 1).await;
     notes.until_count("default/b owns 1", 1).await;
+    running.stop().await;
+}
+
+/// An owner is deleted and made anew; what the earlier one controlled is held by somebody else, and still there.
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_owner_of_the_same_name_controls_is_not_taken() {
+    let stage = Stage::new().await;
+    let earlier = Object::from_value(&stage.create("a").await).unwrap();
+    let owner = skopos_controller::controller_reference(&earlier);
+    let metadata =
+        json!({"name": "a", "namespace": "default", "finalizers": ["z.io/held"], "ownerReferences": [owner]});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v"}});
+    stage.server.put(&map).await;
+    stage.delete("a").await;
+    stage.create("a").await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller =
+        Controller::for_("apps.x.io")
+            .owns("configmaps")
+            .reconcile(move |app: Object, context: Context| {
+                let seen = seen.clone();
+                async move {
+                    seen.add(format!("owns {}", context.owned("configmaps").await?.len()));
+                    if let Err(failure) = make_map(app, context).await {
+                        seen.add(failure.to_string());
+                    }
+                    Ok(Action::Done)
+                }
+            });
+    let running = stage.run(controller);
+    notes
+        .until_count("ConfigMap default/a is controlled by App a", 1)
+        .await;
+    assert_eq!(notes.all()[0], "owns 0");
+    assert_eq!(stage.maps().get("a").await.unwrap()["data"], json!({"k": "v"}));
+    running.stop().await;
+}
+
+/// Who applies an object as it was read would send them; the server refuses that.
+#[tokio::test(start_paused = true)]
+async fn managed_fields_are_never_sent() {
+    let stage = Stage::new().await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+    stage.maps().create(&map, &WriteParams::default()).await.unwrap();
+    let (notes, maps) = (Notes::default(), stage.maps());
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |_: Object, context: Context| {
+        let (seen, maps) = (seen.clone(), maps.clone());
+        async move {
+            let mut map = maps.get("a").await?;
+            assert!(map["metadata"]["managedFields"].is_array(), "{map}");
+            map["data"]["more"] = "yes".into();
+            let applied = context.apply(&map).await;
+            seen.add(applied.map_or_else(|error| Failure::from(error).to_string(), |_| "applied".to_owned()));
+            Ok(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until(&["applied"]).await;
+    until_data(&stage, &json!({"k": "v", "more": "yes"})).await;
     running.stop().await;
 }
 

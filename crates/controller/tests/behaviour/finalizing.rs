@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
-use skopos_controller::{Action, Context, Controller, Failure};
-use skopos_object::Object;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use skopos_controller::{Action, Context, Controller, Failure, Predicate};
+use skopos_object::{Object, Op};
 use skopos_testkit::{Fault, Rule, eventually};
 use tokio::sync::Notify;
 
@@ -43,6 +44,16 @@ async fn until_gone(stage: &Stage, name: &str) {
     .await;
 }
 
+async fn until_finalizers(stage: &Stage, expect: &Value) {
+    eventually(
+        async || match &stage.apps().get("a").await.unwrap()["metadata"]["finalizers"] {
+            now if now == expect => Ok(()),
+            now => Err(now.to_string()),
+        },
+    )
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_finalizer_is_there_before_anything_is_done_and_goes_after_clean_up() {
     let stage = Stage::new().await;
@@ -59,6 +70,31 @@ async fn the_finalizer_is_there_before_anything_is_done_and_goes_after_clean_up(
     running.stop().await;
 }
 
+/// None of these counts that `deletionTimestamp` is set.
+#[tokio::test(start_paused = true)]
+async fn an_object_is_cleaned_up_whatever_changes_count() {
+    let never = Predicate::new(|change| change.op == Op::Created);
+    for predicate in [Predicate::labels(), Predicate::annotations(), never] {
+        let stage = Stage::new().await;
+        let notes = Notes::default();
+        let cleaned = notes.clone();
+        let controller = Controller::for_("apps.x.io")
+            .when(predicate)
+            .finalizer(NAME, move |app: Object, _: Context| {
+                cleaned.add(format!("clean up {}", app.name()));
+                async { Ok(Action::Done) }
+            })
+            .reconcile(|_: Object, _: Context| async { Ok(Action::Done) });
+        let running = stage.run(controller);
+        stage.create("a").await;
+        until_finalizers(&stage, &json!([NAME])).await;
+        stage.delete("a").await;
+        until_gone(&stage, "a").await;
+        assert_eq!(notes.all(), ["clean up a"]);
+        running.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn finalizers_of_others_stay_and_conflicts_are_overcome() {
     let stage = Stage::new().await;
@@ -73,20 +109,80 @@ async fn finalizers_of_others_stay_and_conflicts_are_overcome() {
         .add(Rule::write().resource("apps").first(2).then(Fault::conflict()));
     let running = stage.run(controller(&notes, &may_go));
     notes.until_count("a safe", 1).await;
-    let finalizers = async || stage.apps().get("a").await.unwrap()["metadata"]["finalizers"].clone();
-    assert_eq!(finalizers().await, json!(["z.io/theirs", NAME]));
+    let a = stage.apps().get("a").await.unwrap();
+    assert_eq!(a["metadata"]["finalizers"], json!(["z.io/theirs", NAME]));
     stage.delete("a").await;
-    eventually(async || {
-        let now = finalizers().await;
-        if now == json!(["z.io/theirs"]) {
-            Ok(())
-        } else {
-            Err(now.to_string())
-        }
-    })
-    .await;
+    until_finalizers(&stage, &json!(["z.io/theirs"])).await;
     stage.patch("a", json!({"metadata": {"finalizers": null}})).await;
     until_gone(&stage, "a").await;
+    running.stop().await;
+}
+
+/// The finalizer of the next object of the name is not the one that may go.
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_of_the_next_object_of_a_name_stays() {
+    let stage = Stage::new().await;
+    let (cleaning, may_go) = (Notes::default(), Arc::new(Notify::new()));
+    let (cleaned, go) = (cleaning.clone(), may_go.clone());
+    let controller = Controller::for_("apps.x.io")
+        .finalizer(NAME, move |app: Object, _: Context| {
+            cleaned.add(app.uid());
+            let go = go.clone();
+            async move {
+                go.notified().await;
+                Ok(Action::Done)
+            }
+        })
+        .reconcile(|_: Object, _: Context| async { Ok(Action::Done) });
+    let running = stage.run(controller);
+    let first = stage.create("a").await;
+    until_finalizers(&stage, &json!([NAME])).await;
+    stage.delete("a").await;
+    cleaning
+        .until(&[first["metadata"]["uid"].as_str().unwrap()])
+        .await;
+    stage.patch("a", json!({"metadata": {"finalizers": null}})).await;
+    until_gone(&stage, "a").await;
+    let next = json!({"apiVersion": "x.io/v1", "kind": "App", "metadata":
+        {"name": "a", "namespace": "default", "finalizers": [NAME]}});
+    let next = stage.server.put(&next).await;
+    may_go.notify_one();
+    eventually(async || match running.queue.n_running() + running.queue.len() {
+        0 => Ok(()),
+        _ => Err("still at work"),
+    })
+    .await;
+    let now = stage.apps().get("a").await.unwrap();
+    // Not even taken away and added again.
+    assert_eq!(now["metadata"], next["metadata"]);
+    assert_eq!(running.metric("controller_runtime_reconcile_errors_total"), 0.0);
+    running.stop().await;
+}
+
+/// The cache shows the first object when the next one of its name is there already.
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_not_added_to_the_next_object_of_a_name() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io")
+        .finalizer(NAME, |_: Object, _: Context| async { Ok(Action::Done) })
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(app.uid());
+            async { Ok(Action::Done) }
+        });
+    stage.server.faults().lag("apps", Duration::from_secs(5));
+    let running = stage.run(controller);
+    stage.create("a").await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stage.delete("a").await;
+    let next = stage.create("a").await;
+    // The first is in the cache, the next one is not yet.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let now = stage.apps().get("a").await.unwrap();
+    assert_eq!(now["metadata"]["finalizers"], Value::Null);
+    assert!(running.metric("controller_runtime_reconcile_errors_total") >= 1.0);
+    notes.until(&[next["metadata"]["uid"].as_str().unwrap()]).await;
     running.stop().await;
 }
 
@@ -124,15 +220,7 @@ async fn an_object_that_is_gone_before_its_finalizer_is_removed_is_a_success() {
         .reconcile(|_: Object, _: Context| async { Ok(Action::Done) });
     let running = stage.run(controller);
     stage.create("a").await;
-    eventually(async || {
-        let a = stage.apps().get("a").await.unwrap();
-        if a["metadata"]["finalizers"] == json!([NAME]) {
-            Ok(())
-        } else {
-            Err("no finalizer yet")
-        }
-    })
-    .await;
+    until_finalizers(&stage, &json!([NAME])).await;
     stage.delete("a").await;
     notes.until(&["clean up a"]).await;
     stage.patch("a", json!({"metadata": {"finalizers": null}})).await;
@@ -177,5 +265,56 @@ async fn without_a_finalizer_nothing_is_done_for_what_is_being_deleted() {
     let running = stage.run(crate::stage::noting(&notes));
     stage.create("b").await;
     notes.until(&["b 1"]).await;
+    running.stop().await;
+}
+
+/// What cleaning up needs of an app.
+#[derive(Deserialize)]
+struct App {
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    n: i64,
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_cleaned_up_as_a_type_and_waits_for_a_change_if_it_does_not_fit() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let (seen, cleaned) = (notes.clone(), notes.clone());
+    let controller = Controller::for_("apps.x.io")
+        .finalizer_as(NAME, move |app: App, context: Context| {
+            cleaned.add(format!("clean up {} {}", context.key(), app.spec.n));
+            async { Ok(Action::Done) }
+        })
+        .reconcile(move |app: Object, _: Context| {
+            seen.add(app.name());
+            async { Ok(Action::Done) }
+        });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until(&["a"]).await;
+    stage.patch("a", json!({"spec": {"n": "many"}})).await;
+    notes.until(&["a", "a"]).await;
+    stage.delete("a").await;
+    eventually(async || {
+        let errors = running
+            .queue
+            .dead_letters()
+            .into_iter()
+            .map(|letter| letter.error);
+        let errors: Vec<String> = errors.collect();
+        match errors.iter().any(|error| error.contains("does not fit the type")) {
+            true => Ok(()),
+            false => Err(format!("given up: {errors:?}")),
+        }
+    })
+    .await;
+    assert!(stage.apps().find("a").await.unwrap().is_some());
+    stage.set("a", 3).await;
+    until_gone(&stage, "a").await;
+    assert_eq!(notes.all(), ["a", "a", "clean up default/a 3"]);
     running.stop().await;
 }

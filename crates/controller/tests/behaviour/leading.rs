@@ -9,6 +9,7 @@ use skopos_object::{GroupVersionKind, Object};
 use skopos_testkit::{Fault, Faults, Rule, eventually};
 use tokio::time::Instant;
 
+use crate::applying::{adding_a_field, until_data};
 use crate::stage::{Notes, Running, Stage, n_of};
 
 fn config(name: &str) -> ManagerConfig {
@@ -64,7 +65,7 @@ async fn the_lease_is_kept_until_what_runs_is_finished_and_given_back_last() {
             async move {
                 notes.add(format!("{replica} begins"));
                 // Longer than a lease, shorter than the grace.
-                tokio::time::sleep(Duration::from_secs(20)).await;
+                tokio::time::sleep(Duration::from_secs(18)).await;
                 notes.add(format!("{replica} ends"));
                 Ok::<_, Failure>(Action::Done)
             }
@@ -307,6 +308,78 @@ async fn one_that_leads_again_with_a_cache_behind_that_a_reconcile_opened_waits_
     stage.server.faults().cut_open_streams();
     notes.until(&["1 0", "2 1"]).await;
     running.stop().await;
+}
+
+/// Two replicas of which the first loses the lead to the second, which then stops.
+struct Exchange {
+    first: Running,
+    second: Running,
+    /// Between the first and the server.
+    faults: Faults,
+}
+
+impl Exchange {
+    /// Has the first lead, and the second wait.
+    async fn new(stage: &Stage, controllers: [Controller; 2]) -> Self {
+        let faults = Faults::seeded(0);
+        let [one, other] = controllers;
+        let first = stage.run_on(&stage.server.client_behind(&faults), config("first"), one);
+        until_leading(&first, true).await;
+        let second = replica(stage, "second", other);
+        Self {
+            first,
+            second,
+            faults,
+        }
+    }
+
+    /// Has the second lead.
+    async fn there(&self) {
+        self.faults
+            .add(Rule::write().resource("leases").then(Fault::unavailable(1)));
+        until_leading(&self.first, false).await;
+        until_leading(&self.second, true).await;
+    }
+
+    /// Has the first lead again.
+    async fn and_back(self) -> Running {
+        self.second.stop().await;
+        self.faults.clear();
+        until_leading(&self.first, true).await;
+        self.first
+    }
+}
+
+/// What the first applied last is not what the second did, and contained in it.
+#[tokio::test(start_paused = true)]
+async fn one_that_leads_again_removes_what_another_applied_in_between() {
+    let stage = Stage::new().await;
+    stage.create("a").await;
+    stage.set("a", 2).await;
+    let exchange = Exchange::new(&stage, [adding_a_field(), adding_a_field()]).await;
+    until_data(&stage, &json!({"always": "yes"})).await;
+    exchange.there().await;
+    stage.set("a", 3).await;
+    until_data(&stage, &json!({"always": "yes", "odd": "yes"})).await;
+    let (first, _) = tokio::join!(exchange.and_back(), stage.set("a", 4));
+    until_data(&stage, &json!({"always": "yes"})).await;
+    first.stop().await;
+}
+
+/// When the second meant to look again went with it.
+#[tokio::test(start_paused = true)]
+async fn one_that_leads_again_after_another_looks_at_every_object() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    stage.create("a").await;
+    let both = [noting(&notes, "first"), noting(&notes, "second")];
+    let exchange = Exchange::new(&stage, both).await;
+    notes.until(&["first: a 1"]).await;
+    exchange.there().await;
+    notes.until_count("second: a 1", 1).await;
+    let first = exchange.and_back().await;
+    notes.until_count("first: a 1", 2).await;
+    first.stop().await;
 }
 
 async fn until_leading(running: &Running, leads: bool) {

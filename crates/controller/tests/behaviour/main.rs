@@ -5,9 +5,12 @@
 mod stage;
 
 mod applying;
+mod dead_letters;
+mod deleting;
 mod finalizing;
 mod hearing;
 mod leading;
+mod living;
 mod managing;
 mod stopping;
 mod working;

@@ -1,17 +1,14 @@
 //! What a manager does for its controllers.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use skopos_controller::{Action, Context, Controller, Failure, Manager, ManagerConfig};
 use skopos_object::Object;
 use skopos_testkit::{Fault, Rule, eventually};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{Notes, Stage, noting};
+use crate::stage::{Notes, Stage, free_address, get, noting};
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_of_a_type_gets_the_objects_of_its_kind_as_that_type() {
@@ -80,8 +77,7 @@ async fn two_controllers_of_one_name_are_refused() {
 #[tokio::test]
 async fn health_readiness_and_metrics_are_served_where_the_config_says() {
     let mut stage = Stage::new().await;
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    let endpoint = free.unwrap();
+    let endpoint = free_address();
     stage.config.endpoint = Some(endpoint);
     let notes = Notes::default();
     let running = stage.run(noting(&notes));
@@ -107,13 +103,4 @@ async fn health_readiness_and_metrics_are_served_where_the_config_says() {
     }
     running.stop().await;
     assert!(TcpStream::connect(endpoint).await.is_err());
-}
-
-async fn get(endpoint: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(endpoint).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
 }

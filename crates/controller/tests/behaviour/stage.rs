@@ -1,5 +1,6 @@
 //! A server with the kind `App` and a manager that runs one controller.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -8,6 +9,8 @@ use skopos_controller::{Action, Context, Controller, ControllerQueue, Failure, M
 use skopos_informer::Informers;
 use skopos_object::{GroupVersionKind, Object};
 use skopos_testkit::{TestServer, definition, eventually};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +53,15 @@ impl Notes {
             } else {
                 Err(format!("{all:?} instead of {expect:?}"))
             }
+        })
+        .await;
+    }
+
+    /// Waits for the first line.
+    pub(crate) async fn until_some(&self) {
+        eventually(async || match self.all().is_empty() {
+            true => Err("nothing yet"),
+            false => Ok(()),
         })
         .await;
     }
@@ -110,6 +122,10 @@ impl Stage {
         self.api("", "ConfigMap", "configmaps")
     }
 
+    pub(crate) fn leases(&self) -> Api {
+        self.api("coordination.k8s.io", "Lease", "leases")
+    }
+
     fn api(&self, group: &str, kind: &str, plural: &str) -> Api {
         let resource = Resource::known(&GroupVersionKind::new(group, "v1", kind), plural, true);
         Api::namespaced(&self.server.direct(), &resource, "default")
@@ -159,7 +175,12 @@ impl Running {
     }
 
     pub(crate) async fn stopped(self) {
-        self.task.await.unwrap().unwrap();
+        self.ended().await.unwrap();
+    }
+
+    /// What the manager returned.
+    pub(crate) async fn ended(self) -> std::io::Result<()> {
+        self.task.await.unwrap()
     }
 
     /// The value of a metric with these labels, if it is there.
@@ -197,4 +218,25 @@ pub(crate) fn n_of(app: &Object) -> i64 {
     app.get(&["spec", "n"])
         .and_then(|n| n.as_i64())
         .unwrap_or_default()
+}
+
+/// The answer of a manager's endpoint, head and body.
+pub(crate) async fn get(endpoint: SocketAddr, path: &str) -> String {
+    ask_with(endpoint, &format!("GET {path}"), "").await
+}
+
+/// The answer to another method, with more headers.
+pub(crate) async fn ask_with(endpoint: SocketAddr, method_and_path: &str, headers: &str) -> String {
+    let mut stream = TcpStream::connect(endpoint).await.unwrap();
+    let request = format!("{method_and_path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// Where nobody listens yet.
+pub(crate) fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    listener.and_then(|listener| listener.local_addr()).unwrap()
 }

@@ -1,8 +1,9 @@
 //! How a controller stops.
 
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use skopos_controller::{Action, Context, Controller, Failure};
+use skopos_controller::{Action, Context, Controller, Failure, LeaderConfig, ManagerConfig};
 use skopos_object::Object;
 use tokio::time::Instant;
 
@@ -26,7 +27,7 @@ fn slow(notes: &Notes, takes: Duration) -> Controller {
 async fn lets_what_runs_finish_and_begins_nothing_new() {
     let stage = Stage::new().await;
     let notes = Notes::default();
-    let running = stage.run(slow(&notes, Duration::from_secs(20)));
+    let running = stage.run(slow(&notes, Duration::from_secs(15)));
     stage.create("a").await;
     notes.until(&["begin a"]).await;
     running.begin_to_stop();
@@ -46,4 +47,40 @@ async fn cancels_what_does_not_finish_in_time() {
     running.stop().await;
     assert_eq!(notes.all(), ["begin a"]);
     assert!(begin.elapsed() >= stage.config.grace && begin.elapsed() < 2 * stage.config.grace);
+}
+
+/// On a clock that runs, for a thread that is really blocked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reconcile_that_blocks_its_thread_is_named_and_left_behind_with_the_lease() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let (leave, blocked) = mpsc::sync_channel::<()>(0);
+    let blocked = Arc::new(Mutex::new(blocked));
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, _: Context| {
+        let (seen, blocked) = (seen.clone(), blocked.clone());
+        async move {
+            seen.add(app.name());
+            let _ = blocked.lock().unwrap().recv();
+            Ok::<_, Failure>(Action::Done)
+        }
+    });
+    let config = ManagerConfig {
+        leader: Some(LeaderConfig::new("default", "apps", "one")),
+        grace: Duration::from_millis(20),
+        cancel_grace: Duration::from_millis(200),
+        ..ManagerConfig::new("x.io/apps")
+    };
+    let running = stage.run_with(config, controller);
+    stage.create("a").await;
+    notes.until(&["a"]).await;
+    running.begin_to_stop();
+    let error = running.ended().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cancelled reconciles do not end, and a lease is left to run out: apps.x.io default/a"
+    );
+    let lease = stage.leases().get("apps").await.unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "one");
+    drop(leave);
 }

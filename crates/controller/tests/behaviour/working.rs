@@ -410,6 +410,32 @@ async fn an_object_that_is_given_up_says_so_in_an_event() {
     running.stop().await;
 }
 
+/// Changes run a failing object ahead of its retry, and do not count as attempts: after the last of them it is still to
+/// be tried again.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_will_be_tried_again_is_not_said_to_be_given_up() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let mut config = ControllerConfig::default();
+    config.queue.max_attempts = Some(2);
+    config.queue.backoff.first = Duration::from_secs(1000);
+    let running = stage.run(obeying(&notes, config));
+    stage.create("a").await;
+    notes.until_count("a", 1).await;
+    stage.set("a", 2).await;
+    notes.until_count("a", 2).await;
+    for (label, n) in [("x", 3), ("y", 4)] {
+        stage
+            .patch("a", json!({"metadata": {"labels": {"l": label}}}))
+            .await;
+        notes.until_count("a", n).await;
+    }
+    assert_eq!(running.queue.n_waiting(), 1);
+    // All that is left to say is written before it ends.
+    running.stop().await;
+    assert_eq!(events_of(&stage, "a").await, []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_wants_no_events_of_failures_gets_none() {
     let stage = Stage::new().await;

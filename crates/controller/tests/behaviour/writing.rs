@@ -8,6 +8,7 @@ use skopos_controller::{Action, Builder, Context, Controller, ControllerConfig, 
 use skopos_informer::{Selection, Wanted};
 use skopos_object::{CollectionName, Content, FieldSelector, GroupVersionKind, LabelSelector, Object};
 use skopos_testkit::{Fault, Rule, eventually};
+use tokio::time::Instant;
 
 use crate::stage::{Notes, Stage, n_of};
 
@@ -72,6 +73,64 @@ async fn makes_one(controller: Builder) {
         names.into_iter().filter(|name| name.starts_with("made-")).count()
     };
     assert_eq!(made().await, 1);
+    running.stop().await;
+}
+
+/// Ten objects wait for a cache that hears nothing, with two workers: another one does not wait with them.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_slow_cache_does_not_hold_up_others() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let config = ControllerConfig {
+        concurrency: 2,
+        ..ControllerConfig::default()
+    };
+    let controller = Controller::for_("apps.x.io")
+        .with(config)
+        .owns("configmaps")
+        .reconcile(move |app: Object, context: Context| {
+            let seen = seen.clone();
+            async move {
+                seen.add(format!("{} {}", app.name(), n_of(&app)));
+                if app.name() != "other" {
+                    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": app.name()},
+                        "data": {"n": n_of(&app).to_string()}});
+                    context.apply_owned(&map).await?;
+                }
+                Ok(Action::Done)
+            }
+        });
+    let stalled = Rule::watch().resource("configmaps");
+    let stalled = stalled.then(Fault::Stall { after_bytes: 4096 });
+    let stalled = stage.server.faults().add(stalled);
+    let running = stage.run(controller);
+    let names: Vec<String> = (0..10).map(|n| format!("waits-{n}")).collect();
+    for name in &names {
+        stage.create(name).await;
+        notes.until_count(&format!("{name} 1"), 1).await;
+    }
+    for name in &names {
+        stage.set(name, 2).await;
+    }
+    stage.create("other").await;
+    let begin = Instant::now();
+    notes.until_count("other 1", 1).await;
+    assert!(
+        begin.elapsed() < Duration::from_millis(400),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert!(
+        notes.all().iter().all(|line| !line.ends_with(" 2")),
+        "{:?}",
+        notes.all()
+    );
+    stalled.remove();
+    stage.server.faults().cut_open_streams();
+    for name in &names {
+        notes.until_count(&format!("{name} 2"), 1).await;
+    }
     running.stop().await;
 }
 
