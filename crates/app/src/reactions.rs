@@ -12,7 +12,7 @@ use serde_json::Value;
 use skopos_client::{Api, Client, Patch, Resource, WriteParams};
 use skopos_control::{AdminServer, BindError, DoorError, Engine, EngineConfig, EngineError, StopError};
 use skopos_controller::{Elector, Health, HealthServer, LeaderConfig, LeaderConfigError};
-use skopos_journal::{Phase, Retention};
+use skopos_journal::{CaptureConfig, Captured, Journal, Phase, Retention};
 use skopos_object::GroupVersionKind;
 use skopos_process::Process;
 use skopos_remote::{BlocksError, JournalUrl, OpenError};
@@ -39,6 +39,8 @@ pub struct ReactionsConfig {
     pub install: bool,
     /// Whether rules, sinks and records of the cluster count.
     pub from_cluster: bool,
+    /// What the cluster is called in events and in what is kept (default `kubernetes`).
+    pub cluster: String,
     /// Only these namespaces are looked at (default: all).
     pub namespaces: Vec<String>,
     /// What sinks of the cluster may do on this machine.
@@ -75,6 +77,7 @@ impl ReactionsConfig {
             files: Vec::new(),
             install: true,
             from_cluster: true,
+            cluster: CaptureConfig::default().source,
             namespaces: Vec::new(),
             allow_exec: false,
             allow_file: false,
@@ -104,6 +107,14 @@ pub enum ReactionsError {
     /// What is kept cannot be opened.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// What is kept has changes of a cluster by another name, and cannot be gone on with: each object would be there twice.
+    #[error("what is kept has changes of cluster {kept:?}: cluster {wanted:?} needs a place of its own")]
+    OtherCluster {
+        /// Its name in what is kept.
+        kept: String,
+        /// The other.
+        wanted: String,
+    },
     /// Questions cannot be answered.
     #[error("listen for questions")]
     Admin(#[from] BindError),
@@ -182,9 +193,14 @@ impl Reactions {
                 ..Retention::default()
             },
             sampling: config.traces.as_ref().map(Traces::sampling).unwrap_or_default(),
+            capture: CaptureConfig {
+                source: config.cluster.clone(),
+                ..CaptureConfig::default()
+            },
             ..EngineConfig::new(&config.data_dir)
         };
         let engine = open_patiently(client, engine, config.journal_wait, health).await?;
+        check_cluster(engine.journal(), config.cluster)?;
         let admin = listen_patiently(&engine, config.admin, &config.admin_dir, health).await?;
         tell(health, &engine);
         if let Some(traces) = &config.traces {
@@ -219,10 +235,20 @@ impl Reactions {
     }
 }
 
+fn check_cluster(journal: &Journal, wanted: String) -> Result<(), ReactionsError> {
+    let mut known = journal.collections().into_iter();
+    match known.find(|one| one.source != wanted) {
+        None => Ok(()),
+        Some(Captured { source: kept, .. }) => Err(ReactionsError::OtherCluster { kept, wanted }),
+    }
+}
+
 /// Readiness by what is captured.
 const CAPTURE: &str = "capture";
 /// Readiness by whether anything can be sent.
 const DELIVERIES: &str = "deliveries";
+/// Liveness by whether the election goes on.
+const ELECTION: &str = "election";
 
 /// The pause after the first time that the server of the journal is away; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -401,6 +427,7 @@ async fn lead(
 ) -> Result<(), ReactionsError> {
     let elector = Elector::new(client, leader)?;
     let fence = elector.fence();
+    health.add_liveness(ELECTION, elector.liveness());
     let stop = CancellationToken::new();
     let electing = tokio::spawn(elector.run(stop.clone()));
     let led = tokio::select! {

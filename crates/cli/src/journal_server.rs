@@ -72,7 +72,7 @@ pub(crate) fn hint(error: &ReactionsError) -> Option<&'static str> {
         ReactionsError::Engine(EngineError::OtherNamespaces { .. }) => {
             Some("name another directory with --data-dir, or another prefix in the address of --journal")
         }
-        ReactionsError::Stopped(StopError::Deliveries(_)) => {
+        ReactionsError::Stopped(StopError::Deliveries(_) | StopError::Journal(_)) => {
             Some("nothing is lost: see to the disk of the data directory, then start again")
         }
         ReactionsError::Install { .. } => {

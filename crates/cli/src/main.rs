@@ -5,6 +5,7 @@ mod applier;
 mod argv;
 mod change_view;
 mod cli;
+mod cluster_name;
 mod command;
 mod connection;
 mod control_plane;

@@ -18,6 +18,8 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 pub(crate) struct RuleFiles {
     /// Our kinds.
     pub(crate) ours: Vec<Loaded>,
+    /// Our kinds as they are written, those that cannot be used among them.
+    pub(crate) own_manifests: Vec<Manifest>,
     /// Definitions of other kinds.
     pub(crate) definitions: Vec<Manifest>,
     /// Objects of other kinds.
@@ -60,7 +62,7 @@ impl RuleFiles {
         }
         for read in manifest::parse(&path.display().to_string(), text.as_bytes()) {
             match read {
-                Ok(manifest) if is_ours(&manifest.object) => {}
+                Ok(manifest) if is_ours(&manifest.object) => self.own_manifests.push(manifest),
                 Ok(manifest) if manifest.object["kind"] == "CustomResourceDefinition" => {
                     self.definitions.push(manifest);
                 }

@@ -256,6 +256,64 @@ fn a_replay_that_is_interrupted_says_how_far_it_came() {
     );
 }
 
+#[test]
+fn events_tell_the_cluster_by_the_name_it_was_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let hook = Hook::start(200);
+    std::fs::write(dir.path().join("rules.yaml"), rules(&hook.address)).unwrap();
+    let flags = ["--listen", "127.0.0.1:0", "-f", "rules.yaml"];
+    let (mut server, _) = up(dir.path(), &[&flags[..], &["--cluster-name", "prod-1"]].concat());
+    install(dir.path());
+    until_watching(dir.path());
+    apply(dir.path(), "web", 1);
+    until(dir.path(), "delivered", |status| {
+        status["sinks"][1]["delivered"] == 1
+    });
+    let line = std::fs::read_to_string(dir.path().join("log.jsonl")).unwrap();
+    let event: Value = serde_json::from_str(line.trim()).unwrap();
+    assert_eq!(
+        event["source"],
+        "/clusters/prod-1/myapps.example.com/applications"
+    );
+    assert_eq!(event["data"]["source"]["cluster"], "prod-1");
+    server.signal("TERM");
+    assert_eq!(server.wait(), 0);
+    // By another name each object would be there twice.
+    let again = run(dir.path(), &[&["up"], &flags[..]].concat());
+    again.fails(4, &["\"prod-1\"", "\"kubernetes\"", "a place of its own"]);
+    run(dir.path(), &["up", "--cluster-name", "Prod_1"]).fails(2, &["--cluster-name"]);
+}
+
+#[test]
+fn a_replay_of_which_some_is_given_up_ends_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let hook = Hook::start(200);
+    let _server = start(dir.path(), &hook);
+    apply(dir.path(), "web", 1);
+    until(dir.path(), "delivered", |status| {
+        status["sinks"][0]["delivered"] == 1 && status["sinks"][1]["delivered"] == 1
+    });
+    hook.status.store(400, Ordering::SeqCst);
+    let name = "ops/all/replay-1";
+    let said = [
+        "1 delivery was given up",
+        &format!("skopos dlq list --rule {name}"),
+    ];
+    run(dir.path(), &["replay", "ops/all", "--from", "1"]).fails(1, &said);
+    let letters = run(dir.path(), &["dlq", "list", "--rule", name, "-o", "json"]).ok();
+    let letter: Value = serde_json::from_str(&letters).unwrap();
+    let shown = run(dir.path(), &["dlq", "show", letter["id"].as_str().unwrap()]).ok();
+    assert!(shown.contains("would be sent:\n    web\n"), "{shown}");
+    hook.status.store(200, Ordering::SeqCst);
+    assert_eq!(
+        run(dir.path(), &["dlq", "redrive", "--rule", name]).ok(),
+        "1 dead letter redriven\n"
+    );
+    until(dir.path(), "redriven", |status| {
+        status["replays"][0]["delivered"] == 2 && status["sinks"][0]["dead"] == 0
+    });
+}
+
 /// Runs a line of a shell in a terminal of its own. Keys are written to its standard input.
 fn in_terminal(dir: &Path, line: &str) -> Running {
     // From util-linux; Debian has it always.

@@ -9,7 +9,11 @@ use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, 
 use skopos_react::Reactor;
 use skopos_remote::{BlocksError, JournalUrl, Remote};
 use skopos_sink::Allowed;
-use tokio::{sync::watch, task::JoinSet, time::MissedTickBehavior};
+use tokio::{
+    sync::watch,
+    task::{JoinError, JoinSet},
+    time::MissedTickBehavior,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -17,7 +21,7 @@ use crate::{
     caches::Caches,
     kept::{self, Kept, LastWait},
     kinds::Files,
-    planner::{Planned, Planner, Surroundings},
+    planner::{Origins, Planned, Planner, Surroundings},
     status,
 };
 
@@ -109,7 +113,7 @@ pub enum EngineError {
     },
     /// The thread that opens files failed.
     #[error("open the data directory")]
-    Thread(#[source] tokio::task::JoinError),
+    Thread(#[source] JoinError),
     /// What is kept was captured in other namespaces, and cannot be gone on with.
     #[error("what is kept has changes of {kept} namespaces: to watch {wanted} needs a place of its own")]
     OtherNamespaces {
@@ -140,6 +144,13 @@ pub enum StopError {
     /// The state of deliveries can no longer be kept.
     #[error("keep the state of deliveries")]
     Deliveries(#[source] Box<skopos_react::Error>),
+    /// The journal takes no more changes, because a write or sync failed: what is on disk is no longer sure. The next start
+    /// goes on from what is.
+    #[error("the journal takes no more changes: {0}")]
+    Journal(String),
+    /// What delivers panicked. Nothing is lost; the next start goes on.
+    #[error("deliveries ended badly")]
+    Panicked(#[source] JoinError),
     /// Another replica took over what the server keeps, or the server lost some of it.
     #[error(transparent)]
     Lost(#[from] BlocksError),
@@ -243,7 +254,8 @@ impl Engine {
     /// Works until told to stop, then stops everything in order and closes what is kept.
     ///
     /// # Errors
-    /// If the state of deliveries can no longer be kept, or is kept by another now; the journal is closed all the same.
+    /// If the journal or the state of deliveries can no longer be kept, or is kept by another now, or if what delivers
+    /// panicked; the journal is closed all the same. Whoever started it should start it anew.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), StopError> {
         let stop = shutdown.child_token();
         let mut tasks = JoinSet::new();
@@ -255,13 +267,16 @@ impl Engine {
         });
         let (journal, remote) = (self.journal.clone(), self.remote.clone());
         let planning = self.control(&mut tasks, stop.clone());
-        let (mut lost, mut reacted) = (None, None);
+        let (mut cause, mut reacted) = (None, None);
         tokio::select! {
-            () = planning => {}
-            () = shutdown.cancelled() => {}
-            error = kept::lost(remote.as_ref()) => lost = Some(error),
+            // In this order: a server that takes nothing any more fails the journal too.
+            biased;
+            error = kept::lost(remote.as_ref()) => cause = Some(StopError::Lost(error)),
+            why = journal.failed() => cause = Some(StopError::Journal(why)),
             // By itself it ends only when its state can no longer be kept.
             ended = &mut reacting => reacted = Some(ended),
+            () = shutdown.cancelled() => {}
+            () = planning => {}
         }
         stop.cancel();
         let ending = remote.map(LastWait::begin);
@@ -272,13 +287,9 @@ impl Engine {
         while tasks.join_next().await.is_some() {}
         journal.close().await;
         drop(ending);
-        match (lost, reacted) {
-            (Some(error), _) => Err(StopError::Lost(error)),
-            (None, Ok(ended)) => ended.map_err(|error| StopError::Deliveries(Box::new(error))),
-            (None, Err(error)) => {
-                tracing::error!(%error, "deliveries ended badly");
-                Ok(())
-            }
+        match cause {
+            Some(cause) => Err(cause),
+            None => how_it_ended(reacted),
         }
     }
 
@@ -298,6 +309,10 @@ impl Engine {
             retention: self.config.retention.clone(),
             look_every: self.config.look_every,
             review_every: self.config.review_every,
+            origins: Origins {
+                cluster: self.config.from_cluster,
+                files: !self.config.files.is_empty(),
+            },
             namespaces: self.config.namespaces.clone(),
         };
         let mut planner = Planner::new(around, &notes);
@@ -393,6 +408,12 @@ impl Engine {
     }
 }
 
+/// What the end of what delivers means. Its task is never cancelled, so without a result it panicked.
+fn how_it_ended(reacted: Result<Result<(), skopos_react::Error>, JoinError>) -> Result<(), StopError> {
+    let ended = reacted.map_err(StopError::Panicked)?;
+    ended.map_err(|error| StopError::Deliveries(Box::new(error)))
+}
+
 /// Waits until something changes that matters: status, which we write ourselves, does not.
 async fn changed(subscriptions: &mut [Subscription]) {
     loop {
@@ -436,4 +457,17 @@ fn check_namespaces(journal: &Journal, namespaces: &[String]) -> Result<(), Engi
         false => ("some", "all"),
     };
     Err(EngineError::OtherNamespaces { kept, wanted })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_what_delivers_is_an_error() {
+        let panicking = tokio::spawn(async { panic!("a mistake in the program") });
+        let ended = how_it_ended(panicking.await);
+        assert!(matches!(ended, Err(StopError::Panicked(_))), "{ended:?}");
+        assert!(how_it_ended(Ok(Ok(()))).is_ok());
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
-use skopos_api::{RecordSpec, Resource, RuleSpec, SinkSpec};
+use skopos_api::{LoadError, RecordSpec, Resource, RuleSpec, SinkSpec, Trouble};
 use skopos_object::{Object, ObjectKey};
 
 /// Everything that was asked for, at one moment.
@@ -86,6 +86,8 @@ pub(crate) struct Files {
     generation: i64,
     /// What the last look did not find. It counts as gone if the next one does not find it either.
     missing: BTreeSet<String>,
+    /// Documents that are none of ours, which was said.
+    passed_over: BTreeSet<String>,
 }
 
 /// By what a change of a file is noticed.
@@ -163,7 +165,7 @@ impl Files {
         missing
     }
 
-    fn load(&self, text: &str, file: &Path, kinds: &mut Kinds) {
+    fn load(&mut self, text: &str, file: &Path, kinds: &mut Kinds) {
         for loaded in skopos_api::load(text, file) {
             match loaded.map(|loaded| loaded.resource) {
                 Ok(Resource::Rule(rule)) => {
@@ -179,9 +181,34 @@ impl Files {
                     insert(&mut kinds.records, before, &record.metadata, record.spec);
                 }
                 Ok(Resource::RuleTest(_)) => {}
+                Err(error) if is_of_others(&error.trouble) => self.pass_over(&error),
                 Err(error) => kinds.unreadable.push(error.to_string()),
             }
         }
+    }
+
+    /// Says once that a document is not for us.
+    fn pass_over(&mut self, document: &LoadError) {
+        let place = document.file.display().to_string();
+        if self.passed_over.insert(format!("{place}: {}", document.object)) {
+            tracing::info!(
+                file = place,
+                line = document.line,
+                object = document.object,
+                "an object of another kind in the files is passed over"
+            );
+        }
+    }
+}
+
+/// Whether a document is an object of somebody else's. A list is not: what is in it may be ours.
+fn is_of_others(trouble: &Trouble) -> bool {
+    match trouble {
+        Trouble::UnknownKind(version, kind) => {
+            let group = version.split_once('/').map_or("", |(group, _)| group);
+            !version.is_empty() && !kind.is_empty() && kind != "List" && group != skopos_api::GROUP
+        }
+        Trouble::Syntax(_) | Trouble::Fields(_) => false,
     }
 }
 
@@ -342,6 +369,30 @@ mod tests {
             (files.kinds().sinks.len(), files.kinds().unreadable.len()),
             (1, 0)
         );
+    }
+
+    #[test]
+    fn objects_of_other_kinds_are_passed_over() {
+        let check = |other: &str, n_unreadable: usize| {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("a.yaml"), format!("{SINK}---\n{other}")).unwrap();
+            let mut files = Files::new(vec![dir.path().to_owned()]);
+            files.refresh().unwrap();
+            files.refresh().unwrap();
+            assert_eq!(files.kinds().sinks.len(), 1, "{other}");
+            assert_eq!(files.kinds().unreadable.len(), n_unreadable, "{other}");
+            assert_eq!(files.kinds().is_complete(), n_unreadable == 0, "{other}");
+        };
+        check(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n",
+            0,
+        );
+        check("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", 0);
+        check("apiVersion: skopos.dev/v1alpha1\nkind: Rul\n", 1);
+        check("apiVersion: skopos.dev/v1\nkind: Rule\n", 1);
+        check("apiVersion: v1\nkind: List\nitems: []\n", 1);
+        check("kind: Rule\n", 1);
+        check("colour: red\n", 1);
     }
 
     #[test]

@@ -5,24 +5,27 @@ mod memory;
 mod records;
 mod scope;
 mod sinks;
+mod surroundings;
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use skopos_api::RuleSpec;
-use skopos_client::{Client, ServiceAccount};
-use skopos_journal::{Asked, FieldPath, Retention, Selection, SelectionPart};
-use skopos_object::{CollectionName, Collections, LabelSelector, Object};
+use skopos_client::ServiceAccount;
+use skopos_journal::{Asked, Retention, Selection, SelectionPart};
+use skopos_object::{CollectionName, LabelSelector, Object};
 use skopos_react::{
     Plan, PlannedRule,
     rule::{CompiledRule, KindNames, Origin},
 };
 use skopos_schema::Structural;
-use skopos_sink::Allowed;
 
-pub(crate) use self::memory::News;
+pub(crate) use self::{
+    memory::News,
+    surroundings::{Origins, Surroundings},
+};
 use self::{
     memory::{Form, Memory},
-    records::GoodRecord,
+    records::{GoodRecord, LeftOut},
     sinks::{GoodSink, Looks},
 };
 use crate::{
@@ -32,24 +35,6 @@ use crate::{
     in_force::{Confined, InForce},
     kinds::Given,
 };
-
-/// What surrounds rules and sinks.
-#[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
-    pub(crate) client: Option<Client>,
-    pub(crate) collections: Arc<dyn Collections>,
-    /// What sinks of a cluster may do on this machine; those from files may do all.
-    pub(crate) allowed: Allowed,
-    pub(crate) search_path: Option<OsString>,
-    pub(crate) env: fn(&str) -> Option<String>,
-    pub(crate) retention: Retention,
-    /// How often the values that sinks name are looked at.
-    pub(crate) look_every: Duration,
-    /// How often the rights of service accounts are looked at.
-    pub(crate) review_every: Duration,
-    /// The namespaces that are looked at; all if there are none.
-    pub(crate) namespaces: Vec<String>,
-}
 
 /// Makes plans, and remembers what was good.
 #[derive(Debug)]
@@ -79,8 +64,10 @@ pub(crate) struct Planned {
     pub(crate) asked: Vec<Asked>,
     pub(crate) retention: Retention,
     pub(crate) verdicts: Verdicts,
-    /// What records want left out of kinds that they cannot ask for as they stand.
-    redact: Vec<(CollectionName, Vec<FieldPath>)>,
+    /// The kinds of which something is asked for.
+    kinds: Vec<KindNames>,
+    /// What records want left out of kinds that they do not ask for themselves.
+    left_out: Vec<LeftOut>,
     /// Whether something may be better when looked at again.
     pub(crate) is_unsettled: bool,
 }
@@ -97,6 +84,13 @@ impl Planner {
     /// Remembers what was good before, by what was written down of it.
     pub(crate) fn new(around: Surroundings, notes: &BTreeMap<String, Vec<u8>>) -> Self {
         let memory = Memory::read(notes);
+        let elsewhere = memory.elsewhere(&around);
+        if !elsewhere.is_empty() {
+            tracing::warn!(
+                rules = elsewhere.join(", "),
+                "rules are not where this start looks for them: what is kept of them waits"
+            );
+        }
         Self {
             written: memory.clone(),
             memory,
@@ -138,10 +132,12 @@ impl Planner {
                 unreadable: kinds.unreadable.clone(),
                 ..Verdicts::default()
             },
-            redact: Vec::new(),
+            kinds: Vec::new(),
+            left_out: Vec::new(),
             is_unsettled: false,
         };
         self.forget_what_is_gone(kinds);
+        planned.plan.set_aside.extend(self.memory.elsewhere(&self.around));
         self.plan_sinks(&kinds.sinks, &mut planned).await;
         for (name, given) in &kinds.records {
             self.plan_record(name, given, definitions, &mut planned).await;
@@ -149,25 +145,31 @@ impl Planner {
         for (name, given) in &kinds.rules {
             self.plan_rule(name, given, definitions, &mut planned).await;
         }
-        planned.redact_what_is_asked();
+        planned.leave_out();
         self.remember();
         planned
     }
 
     fn forget_what_is_gone(&mut self, kinds: &Kinds) {
+        let around = &self.around;
+        let may_come_back = |name: &str, is_from_file: bool| {
+            is_from_file && !kinds.is_complete() || !around.looks_for(name, is_from_file)
+        };
         let is_there = |name: &String, form: &Form<RuleSpec>| {
             let given = kinds.rules.get(name);
-            let may_come_back = form.is_from_file && !kinds.is_complete();
-            given.map_or(may_come_back, |given| form.is_of(given))
+            given.map_or_else(
+                || may_come_back(name, form.is_from_file),
+                |given| form.is_of(given),
+            )
         };
         self.rules.retain(|name, good| is_there(name, &good.form));
         self.memory.rules.retain(|name, form| is_there(name, form));
         self.reviews.retain(|name| kinds.rules.contains_key(name));
         self.sinks.retain(|name, _| kinds.sinks.contains_key(name));
         self.records.retain(|name, _| kinds.records.contains_key(name));
-        self.memory
-            .records
-            .retain(|name, _| kinds.records.contains_key(name));
+        self.memory.records.retain(|name, form| {
+            kinds.records.contains_key(name) || !around.looks_for(name, form.is_from_file)
+        });
     }
 
     fn remember(&mut self) {
@@ -276,7 +278,7 @@ impl Planner {
                     verdict.captured.push(collection.to_string());
                     // A rule that was never right asks for nothing.
                     if good.is_some() {
-                        ask(&mut planned.asked, collection).selection.add(part);
+                        planned.ask(collection, &found.names).selection.add(part);
                     }
                 }
             }
@@ -396,10 +398,13 @@ impl Planner {
         Ok(Found {
             names: KindNames {
                 group: group.into(),
-                singular: found.kind.kind.to_lowercase(),
+                singular: match found.singular.is_empty() {
+                    true => found.kind.kind.to_lowercase(),
+                    false => found.singular,
+                },
                 kind: found.kind.kind,
                 plural: found.plural,
-                short_names: Vec::new(),
+                short_names: found.short_names,
             },
             version: Some(found.kind.version),
             namespaced: found.namespaced,
@@ -409,29 +414,22 @@ impl Planner {
 }
 
 impl Planned {
-    /// Leaves out what records want left out of what others ask for.
-    fn redact_what_is_asked(&mut self) {
-        for (name, redact) in std::mem::take(&mut self.redact) {
-            let is_of_kind =
-                |one: &&mut Asked| one.name.group == name.group && one.name.resource == name.resource;
-            for asked in self.asked.iter_mut().filter(is_of_kind) {
-                asked.redact.extend(redact.iter().cloned());
-            }
+    /// What is asked for of a collection, once for all who ask.
+    fn ask(&mut self, name: CollectionName, kind: &KindNames) -> &mut Asked {
+        if !self.kinds.contains(kind) {
+            self.kinds.push(kind.clone());
         }
-    }
-}
-
-/// What is asked for of a collection, once for all who ask.
-fn ask(all: &mut Vec<Asked>, name: CollectionName) -> &mut Asked {
-    let at = all.iter().position(|one| one.name == name).unwrap_or_else(|| {
-        all.push(Asked {
-            name,
-            selection: Selection::nothing(),
-            redact: Vec::new(),
+        let at = self.asked.iter().position(|one| one.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.asked.push(Asked {
+                name,
+                selection: Selection::nothing(),
+                redact: Vec::new(),
+            });
+            self.asked.len() - 1
         });
-        all.len() - 1
-    });
-    &mut all[at]
+        &mut self.asked[at]
+    }
 }
 
 /// What a rule must know: its namespaces, but all labels, since it tells what enters and leaves its selector.

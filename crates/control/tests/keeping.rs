@@ -23,6 +23,7 @@ struct Stage {
     server: TestServer,
     dir: tempfile::TempDir,
     files: Vec<PathBuf>,
+    from_cluster: bool,
 }
 
 /// An engine at work, and what can be seen of it.
@@ -41,6 +42,7 @@ impl Stage {
             server: support::server().await,
             dir: tempfile::tempdir().unwrap(),
             files: Vec::new(),
+            from_cluster: true,
         }
     }
 
@@ -65,6 +67,7 @@ impl Stage {
                 file: true,
             },
             files: self.files.clone(),
+            from_cluster: self.from_cluster,
             status_every: Duration::from_millis(100),
             ..EngineConfig::new(self.dir.path().join("data"))
         };
@@ -372,6 +375,77 @@ async fn nothing_is_captured_before_it_is_known_what_records_leave_out() {
     stage.secret_widget("new").await;
     life.until_pending(1).await;
     assert!(!life.written().await.contains("hidden"));
+    life.stop().await;
+}
+
+/// Another rule is in force: a plan was taken up.
+async fn until_other(life: &Life) {
+    until("the other rule is in force", async || {
+        match life.reactor.status().rules.contains_key("default/other") {
+            true => Ok(()),
+            false => Err(json!("not yet")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_of_a_file_survives_a_start_without_it() {
+    let mut stage = Stage::with_file(IN_FILE).await;
+    let life = stage.live().await;
+    life.until_watching().await;
+    stage.widget("a", 1).await;
+    life.until_pending(1).await;
+    life.stop().await;
+
+    let files = std::mem::take(&mut stage.files);
+    put(&stage.server, "Rule", "default", "other", &all_widgets("nowhere")).await;
+    let life = stage.live().await;
+    until_other(&life).await;
+    life.stop().await;
+
+    stage.files = files;
+    let life = stage.live().await;
+    life.until_watching().await;
+    assert_eq!(life.pending(), 1);
+    // It is there to be looked at, and the rule is not in it: now it is gone.
+    stage.write("# nothing");
+    life.until_pending(0).await;
+    life.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_of_the_cluster_survives_a_start_without_its_rules() {
+    let mut stage = Stage::with_file(&IN_FILE.replace("name: all", "name: other")).await;
+    stage.rule(&all_widgets("later")).await;
+    let life = stage.live().await;
+    life.until_watching().await;
+    stage.widget("a", 1).await;
+    life.until_pending(1).await;
+    life.stop().await;
+
+    stage.from_cluster = false;
+    let life = stage.live().await;
+    let is_sure = |verdicts: &skopos_control::Verdicts| verdicts.rules.contains_key("default/other");
+    life.until_verdict(is_sure).await;
+    // Files are looked at twice until it is sure what is in them.
+    stage.write(&IN_FILE.replace("name: all", "name: next"));
+    life.until_verdict(|verdicts| !is_sure(verdicts)).await;
+    until("the other rule is forgotten", async || {
+        match life.reactor.status().rules.contains_key("default/other") {
+            true => Err(json!("not yet")),
+            false => Ok(()),
+        }
+    })
+    .await;
+    life.stop().await;
+
+    stage.from_cluster = true;
+    let life = stage.live().await;
+    life.until_watching().await;
+    assert_eq!(life.pending(), 1);
+    stage.sink().await;
+    assert_eq!(stage.delivered(1).await, ["default/a"]);
     life.stop().await;
 }
 

@@ -67,8 +67,9 @@ fn write_start(state: &RwLock<State>, buffer: &mut Vec<u8>) -> usize {
     let state = state.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     Out(buffer).number(state.head.0);
     Out(buffer).time(state.newest);
-    Out(buffer).number(state.holes.len() as u64);
-    for hole in &state.holes {
+    let holes = state.holes.iter();
+    Out(buffer).number(holes.len() as u64);
+    for hole in holes {
         write_hole(hole, buffer);
     }
     Out(buffer).number(state.collections.len() as u64);
@@ -147,7 +148,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<State, Malformed> {
         ..State::default()
     };
     for _ in 0..input.number()? {
-        state.holes.push_back(read_hole(&mut input)?);
+        state.holes.add(read_hole(&mut input)?);
     }
     for _ in 0..input.number()? {
         let (_, about) = read_about(&mut input)?;

@@ -459,6 +459,7 @@ impl Writer {
         let message = format!("{action} in {}: {error}", path.display());
         tracing::error!(%message, "the journal takes no more changes until a restart");
         self.failed = Some(message.clone());
+        self.shared.failure.send_replace(Some(message.clone()));
         CommitError::Failed(message)
     }
 }
@@ -487,7 +488,7 @@ pub(crate) fn start_records(state: &State) -> Vec<u8> {
             }));
         }
     }
-    for hole in &state.holes {
+    for hole in state.holes.iter() {
         last = Some(record::push(&mut buffer, RecordKind::Hole, |out| {
             write_hole(hole, out);
         }));

@@ -73,6 +73,12 @@ impl Entry {
         self.after.as_ref().or(self.before.as_ref())
     }
 
+    /// How large its states are together.
+    pub fn n_bytes(&self) -> usize {
+        let states = [&self.before, &self.after].into_iter().flatten();
+        states.map(|object| object.bytes().len()).sum()
+    }
+
     /// The fields that differ. Of an object that came or went: nothing.
     pub fn diff(&self) -> Vec<FieldChange> {
         match (&self.before, &self.after) {

@@ -124,6 +124,8 @@ pub(crate) struct Shared {
     /// Before the places of a segment, where both are locked.
     pub(crate) state: RwLock<State>,
     pub(crate) advanced: watch::Sender<Seq>,
+    /// Why no more changes are taken, once that is so.
+    pub(crate) failure: watch::Sender<Option<String>>,
     pub(crate) holds: Mutex<BTreeMap<String, Seq>>,
     pub(crate) retention: RwLock<Retention>,
     pub(crate) counters: Counters,
@@ -221,6 +223,7 @@ impl Journal {
             config,
             disk,
             advanced: watch::Sender::new(recovered.state.head),
+            failure: watch::Sender::new(None),
             state: RwLock::new(recovered.state),
             holds: Mutex::default(),
             counters: Counters::default(),
@@ -261,6 +264,15 @@ impl Journal {
     pub async fn retain(&self, now: Timestamp) {
         // A closed journal removes nothing.
         let _ = self.shared.jobs.send(Job::Retain(now)).await;
+    }
+
+    /// Waits until no more changes are taken because a write or sync failed, and says why. What is on disk is no longer sure
+    /// then, and only opening it again helps. A full disk is no such failure.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.shared.failure.subscribe();
+        let failed = failure.wait_for(Option::is_some).await;
+        let why = failed.as_deref().expect("the sender is in what self holds");
+        why.clone().unwrap_or_default()
     }
 
     /// Finishes what was begun, and closes the files. Changes that come later are refused.

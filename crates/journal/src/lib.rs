@@ -22,6 +22,7 @@ mod compact;
 mod entry;
 mod existing;
 mod header;
+mod holes;
 mod journal;
 mod log;
 mod metrics;

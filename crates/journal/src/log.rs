@@ -20,8 +20,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// Tells each time there is a new head.
     fn advanced(&self) -> watch::Receiver<Seq>;
 
-    /// Reads changes after a number, in order: as many as are wanted, fewer only at the head or after looking at many that
-    /// were not wanted. The second value is up to where it has looked, from where to go on.
+    /// Reads changes after a number, in order: as many as are wanted, fewer only at the head, if they are large, or after
+    /// looking at many that were not wanted. The second value is up to where it has looked, from where to go on.
     fn read<'a>(
         &'a self,
         after: Seq,

@@ -20,6 +20,8 @@ use crate::{
 
 /// After looking at so many changes a read answers with what it has, so that others get their turn.
 const MOST_LOOKED_AT: usize = 20_000;
+/// The same after so many bytes of states, so that few large objects do not take the memory of many small ones.
+const MOST_BYTES: usize = 8 << 20;
 
 impl Log for Journal {
     fn first(&self) -> Seq {
@@ -173,6 +175,7 @@ fn read(shared: &Shared, after: Seq, wanted: &Wanted, limit: usize) -> Result<(V
         found: Vec::new(),
         looked: after,
         n_looked: 0,
+        n_bytes: 0,
         limit: limit.max(1),
     };
     for segment in &segments {
@@ -190,6 +193,8 @@ struct Reading<'a> {
     /// Everything up to this was looked at.
     looked: Seq,
     n_looked: usize,
+    /// Of the states that were found.
+    n_bytes: usize,
     limit: usize,
 }
 
@@ -276,11 +281,13 @@ impl Reading<'_> {
                 return Ok(false);
             }
             let about = self.filter.about(&meta).cloned().unwrap_or_default();
-            self.found.push(entry(meta, &about, input)?);
+            let found = entry(meta, &about, input)?;
+            self.n_bytes += found.n_bytes();
+            self.found.push(found);
         }
         self.looked = seq;
         self.n_looked += 1;
-        Ok(self.n_looked < MOST_LOOKED_AT)
+        Ok(self.n_looked < MOST_LOOKED_AT && self.n_bytes < MOST_BYTES)
     }
 
     /// Where the changes of few objects stand; nothing if the segment was written anew meanwhile, and must be read through.

@@ -1,108 +1,16 @@
 //! What never reaches the disk.
 
-use std::fmt;
+mod path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use skopos_object::Object;
+
+use self::path::Step;
+pub use self::path::{BadPath, FieldPath};
 
 /// What stands where a value was.
 pub const REDACTED: &str = "[redacted]";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// The path of a field, such as `spec.password`, `spec.users[*].token`, `metadata.annotations[example.com/key]` or
-/// `data.*`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldPath(Vec<Step>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
-    /// A field of an object, or an item of a list by number.
-    Named(String),
-    /// Every field or item.
-    Every,
-}
-
-/// A text is not the path of a field.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path:?} is not the path of a field: {what}")]
-pub struct BadPath {
-    path: String,
-    what: &'static str,
-}
-
-impl FieldPath {
-    /// Reads a path.
-    pub fn parse(path: &str) -> Result<Self, BadPath> {
-        let bad = |what| BadPath {
-            path: path.into(),
-            what,
-        };
-        let mut steps = Vec::new();
-        let mut rest = path.strip_prefix('.').unwrap_or(path);
-        while !rest.is_empty() {
-            if let Some(inside) = rest.strip_prefix('[') {
-                let (name, after) = inside.split_once(']').ok_or_else(|| bad("a [ has no ]"))?;
-                steps.push(Step::new(name.trim_matches(['\'', '"'])));
-                rest = after.strip_prefix('.').unwrap_or(after);
-            } else {
-                let end = rest.find(['.', '[']).unwrap_or(rest.len());
-                let (name, after) = rest.split_at(end);
-                if name.is_empty() {
-                    return Err(bad("there is nothing between two dots"));
-                }
-                steps.push(Step::new(name));
-                rest = after.strip_prefix('.').unwrap_or(after);
-            }
-        }
-        if steps.is_empty() {
-            return Err(bad("it is empty"));
-        }
-        match names_identity(&steps) {
-            true => Err(bad("what an object is known by cannot be taken out of it")),
-            false => Ok(Self(steps)),
-        }
-    }
-}
-
-/// Whether taking this out would make one object look like another.
-fn names_identity(path: &[Step]) -> bool {
-    let name = |step: &Step| match step {
-        Step::Named(name) => name.clone(),
-        Step::Every => "metadata".into(),
-    };
-    let identity = ["name", "namespace", "uid", "resourceVersion", "generation"];
-    match path.first().map(name).as_deref() {
-        Some("apiVersion" | "kind") => true,
-        Some("metadata") => match path.get(1) {
-            Some(Step::Named(field)) => identity.contains(&field.as_str()),
-            Some(Step::Every) | None => true,
-        },
-        _ => false,
-    }
-}
-
-impl Step {
-    fn new(name: &str) -> Self {
-        match name {
-            "*" => Self::Every,
-            _ => Self::Named(name.into()),
-        }
-    }
-}
-
-impl fmt::Display for FieldPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Every => f.write_str("[*]")?,
-                Step::Named(name) if name.contains('.') => write!(f, "[{name}]")?,
-                Step::Named(name) if i == 0 => f.write_str(name)?,
-                Step::Named(name) => write!(f, ".{name}")?,
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Takes out of objects what must not be written down: the data of Secrets, the annotation in which kubectl keeps the
 /// whole object, and what was asked for.
@@ -160,6 +68,8 @@ fn bare(object: &Object) -> Object {
     Object::from_value(&value).expect("six plain strings of an object make an object")
 }
 
+/// Replaces what is at the path. In doubt it is more: what should have stayed can be had from the server, what should not
+/// have been written down cannot be taken back.
 fn blank(value: &mut Value, path: &[Step]) {
     let Some((step, rest)) = path.split_first() else {
         *value = Value::String(REDACTED.into());
@@ -167,19 +77,46 @@ fn blank(value: &mut Value, path: &[Step]) {
     };
     match (value, step) {
         (Value::Object(fields), Step::Every) => fields.values_mut().for_each(|field| blank(field, rest)),
+        (Value::Object(fields), _) => blank_fields(fields, path),
         (Value::Array(items), Step::Every) => items.iter_mut().for_each(|item| blank(item, rest)),
-        (Value::Object(fields), Step::Named(name)) => {
-            if let Some(field) = fields.get_mut(name) {
-                blank(field, rest);
-            }
-        }
-        (Value::Array(items), Step::Named(name)) => {
-            let item = name.parse().ok().and_then(|i: usize| items.get_mut(i));
-            if let Some(item) = item {
-                blank(item, rest);
-            }
-        }
+        (Value::Array(items), Step::Item { key, value }) => items
+            .iter_mut()
+            .filter(|item| is_called(item, key, value))
+            .for_each(|item| blank(item, rest)),
+        (Value::Array(items), Step::Named(name)) => match name.parse::<usize>() {
+            Ok(index) => items
+                .iter_mut()
+                .skip(index)
+                .take(1)
+                .for_each(|item| blank(item, rest)),
+            // A field of a list is one of each of its items.
+            Err(_) => items.iter_mut().for_each(|item| blank(item, path)),
+        },
         _ => {}
+    }
+}
+
+/// Replaces what is below the field that the path begins with. Its name may have dots in it, and several steps name it then.
+fn blank_fields(fields: &mut Map<String, Value>, path: &[Step]) {
+    let mut name = String::new();
+    for (at, step) in path.iter().enumerate() {
+        let Some(part) = step.field() else { return };
+        if at > 0 {
+            name.push('.');
+        }
+        name.push_str(&part);
+        if let Some(field) = fields.get_mut(&name) {
+            blank(field, &path[at + 1..]);
+        }
+    }
+}
+
+/// Whether this is the item of a list that is meant. One whose name was taken out before may be.
+fn is_called(item: &Value, key: &str, value: &str) -> bool {
+    match item.get(key) {
+        Some(Value::String(own)) => own == value || own == REDACTED,
+        Some(own) => serde_json::to_string(own).is_ok_and(|own| own == value),
+        None => false,
     }
 }
 
@@ -232,6 +169,58 @@ mod tests {
     }
 
     #[test]
+    fn a_field_of_a_list_is_one_of_each_item() {
+        check(
+            &["spec.users.token", "spec.nested.token"],
+            &json!({"spec": {"users": [{"token": "t"}, {"token": "u"}, 3], "nested": [[{"token": "t"}]]}}),
+            &json!({"spec": {"users": [{"token": REDACTED}, {"token": REDACTED}, 3], "nested": [[{"token": REDACTED}]]}}),
+        );
+    }
+
+    #[test]
+    fn items_are_told_by_their_name() {
+        let containers = |web: Value| {
+            json!({"spec": {"containers": [
+                {"name": "web", "env": web.clone()}, {"name": "log", "env": [1]}, {"name": "web", "env": web}]}})
+        };
+        for path in [
+            "spec.containers[name=web].env",
+            "spec.containers['name=web'].env",
+            "spec.containers[name=\"web\"].env",
+        ] {
+            check(&[path], &containers(json!([2])), &containers(json!(REDACTED)));
+        }
+        check(
+            &["ports[port=80].name"],
+            &json!({"ports": [{"port": 80, "name": "a"}, {"port": 8080, "name": "b"}, {"name": "c"}]}),
+            &json!({"ports": [{"port": 80, "name": REDACTED}, {"port": 8080, "name": "b"}, {"name": "c"}]}),
+        );
+    }
+
+    #[test]
+    fn an_item_whose_name_was_taken_out_may_be_the_one() {
+        check(
+            &["users[*].name", "users[name=ann].token"],
+            &json!({"users": [{"name": "ann", "token": "t"}]}),
+            &json!({"users": [{"name": REDACTED, "token": REDACTED}]}),
+        );
+    }
+
+    #[test]
+    fn a_key_with_dots_needs_no_brackets() {
+        check(
+            &[
+                "data.app.properties",
+                "metadata.annotations.example.com/key",
+                "data.a.b",
+            ],
+            &json!({"data": {"app.properties": "x", "a": {"b": 1}, "a.b": 2}, "metadata": {"annotations": {"example.com/key": "k"}}}),
+            &json!({"data": {"app.properties": REDACTED, "a": {"b": REDACTED}, "a.b": REDACTED},
+                "metadata": {"annotations": {"example.com/key": REDACTED}}}),
+        );
+    }
+
+    #[test]
     fn of_what_is_too_deep_only_the_name_stays() {
         let deep = format!("{}1{}", "[".repeat(2000), "]".repeat(2000));
         let text =
@@ -246,26 +235,5 @@ mod tests {
     fn what_has_nothing_to_hide_is_left_as_it_is() {
         let object = Object::parse(br#"{ "kind": "Pod",  "metadata": {} }"#.to_vec().into()).unwrap();
         assert_eq!(Redactor::default().redact(object.clone()), object);
-    }
-
-    #[test]
-    fn paths_that_make_no_sense_are_refused() {
-        for path in [
-            "",
-            ".",
-            "a..b",
-            "a[b",
-            "metadata",
-            "metadata.name",
-            "metadata[*]",
-            "*",
-            "kind",
-        ] {
-            assert!(FieldPath::parse(path).is_err(), "{path:?}");
-        }
-        assert_eq!(
-            FieldPath::parse(".spec.users[*].token").unwrap().to_string(),
-            "spec.users[*].token"
-        );
     }
 }

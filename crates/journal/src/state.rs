@@ -1,10 +1,6 @@
 //! What is known now: the mirror of each collection, how far it is known, and what may be missing.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    fmt,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use jiff::Timestamp;
 use skopos_object::{GroupVersionKind, HistoryId, ObjectKey, Op, ResourceVersion};
@@ -12,12 +8,10 @@ use skopos_object::{GroupVersionKind, HistoryId, ObjectKey, Op, ResourceVersion}
 use crate::{
     Hole, Seq,
     bytes::{In, Malformed, Out},
+    holes::Holes,
     record::Meta,
     segment::{Location, Segment, SegmentId},
 };
-
-/// So many holes are remembered, the newest.
-const MAX_HOLES: usize = 1000;
 
 /// What is known now. Changed only by who writes the log, after it is on disk.
 #[derive(Debug, Default)]
@@ -27,7 +21,7 @@ pub(crate) struct State {
     pub(crate) newest: Timestamp,
     /// By number; numbers are dense.
     pub(crate) collections: Vec<Collection>,
-    pub(crate) holes: VecDeque<Hole>,
+    pub(crate) holes: Holes,
     pub(crate) segments: BTreeMap<SegmentId, Arc<Segment>>,
 }
 
@@ -191,13 +185,7 @@ impl State {
     }
 
     pub(crate) fn apply_hole(&mut self, hole: Hole) {
-        if self.holes.contains(&hole) {
-            return;
-        }
-        if self.holes.len() == MAX_HOLES {
-            self.holes.pop_front();
-        }
-        self.holes.push_back(hole);
+        self.holes.add(hole);
     }
 
     /// The oldest change that is kept.

@@ -19,7 +19,8 @@ const POLL: Duration = Duration::from_millis(200);
 /// Send what a rule matched in a range of changes again
 ///
 /// Beside everything else, and with the same ids, so that receivers can tell what they have already. Shows progress
-/// until it is done; Ctrl-C cancels it.
+/// until it is done; Ctrl-C cancels it, and forgets what it gave up. What a replay gave up is otherwise kept like every
+/// dead letter, by the name of the replay.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -110,8 +111,15 @@ impl Replay {
         client.ask(&CancelReplay { name: name.clone() }).await?;
         let replays = client.ask(&Status {}).await?.replays;
         let replay = replays.into_iter().find(|replay| replay.name == name);
+        let dead = replay.as_ref().map_or(0, |replay| replay.dead);
         let progress = replay.map(|replay| self.progress(&replay)).unwrap_or_default();
-        terminal::note(&format!("cancelled: {progress}; what was sent was sent"));
+        let forgotten = match dead {
+            0 => "",
+            _ => ", what was given up is forgotten",
+        };
+        terminal::note(&format!(
+            "cancelled: {progress}; what was sent was sent{forgotten}"
+        ));
         Err(Failure::silent(Code::Failed))
     }
 
@@ -127,13 +135,7 @@ impl Replay {
                 self.show(&replay)?;
             }
             if replay.finished {
-                return match replay.dead {
-                    0 => Ok(()),
-                    _ => Err(
-                        Failure::failed(format!("{} deliveries were given up", replay.dead))
-                            .hint(format!("see them: skopos dlq list --rule {name}")),
-                    ),
-                };
+                return ended(&replay);
             }
             last = Some(replay);
             tokio::time::sleep(POLL).await;
@@ -161,4 +163,14 @@ impl Replay {
             ),
         }
     }
+}
+
+/// What the end of a replay means for who waited for it.
+fn ended(replay: &ReplayView) -> Result<(), Failure> {
+    let text = match replay.dead {
+        0 => return Ok(()),
+        1 => "1 delivery was given up".to_owned(),
+        more => format!("{more} deliveries were given up"),
+    };
+    Err(Failure::failed(text).hint(format!("see them: skopos dlq list --rule {}", replay.name)))
 }

@@ -9,6 +9,7 @@ use skopos_api::{Size, Span};
 use skopos_app::{LeaderConfig, ReactionsConfig, ReactionsError, run_reactions};
 use skopos_trace::Traces;
 
+use crate::cluster_name::ClusterFlag;
 use crate::connection::Connection;
 use crate::failure::{Code, EXIT_CODES, Failure, chain};
 use crate::journal_server::{self, JournalServer};
@@ -77,6 +78,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ADDRESS")]
     endpoint: Option<SocketAddr>,
     #[command(flatten)]
+    cluster: ClusterFlag,
+    #[command(flatten)]
     pub(crate) otlp: Otlp,
     /// How to write the line that says it is ready
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -125,6 +128,7 @@ impl Run {
             journal_max_bytes: self.journal_max_bytes.map(|size| size.0),
             endpoint: self.endpoint,
             traces,
+            cluster: self.cluster.name.0.clone(),
             admin: self.admin,
             leader: self
                 .leader_elect

@@ -9,6 +9,7 @@ use skopos_api::Size;
 use skopos_app::{Credentials, ReactionsConfig};
 use skopos_trace::Traces;
 
+use crate::cluster_name::ClusterFlag;
 use crate::control_plane::{ControlPlane, Settings};
 use crate::failure::{EXIT_CODES, Failure};
 use crate::journal_server::JournalServer;
@@ -62,6 +63,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "ADDRESS")]
     endpoint: Option<SocketAddr>,
     #[command(flatten)]
+    cluster: ClusterFlag,
+    #[command(flatten)]
     pub(crate) otlp: Otlp,
     /// How to write the line that says it is ready
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -114,6 +117,7 @@ impl Up {
             journal_max_bytes: self.journal_max_bytes.map(|size| size.0),
             endpoint: self.endpoint,
             traces,
+            cluster: self.cluster.name.0.clone(),
             admin_dir: self.data_dir.clone(),
             ..ReactionsConfig::new(journal_dir.to_owned())
         };

@@ -413,7 +413,11 @@ async fn the_standby_goes_on_where_a_killed_leader_stopped() {
             TcpStream::connect(("127.0.0.1", port)).map_err(|error| json!(error.to_string()))
         })
         .await;
-    assert!(health(port, "/healthz").starts_with("HTTP/1.1 200 OK"));
+    let alive = health(port, "/healthz?verbose");
+    assert!(
+        alive.starts_with("HTTP/1.1 200 OK") && alive.contains("[+]election ok"),
+        "{alive}"
+    );
     assert!(health(port, "/readyz").starts_with("HTTP/1.1 200 OK"));
     // Killed in the middle of its work.
     drop(leader);

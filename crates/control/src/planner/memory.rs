@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use skopos_api::{RecordSpec, RuleSpec};
 use skopos_object::ObjectKey;
 
+use super::Surroundings;
 use crate::{Kinds, kinds::Given};
 
 /// What is to be written down: names and texts, or nothing where one is to be forgotten.
@@ -49,6 +50,13 @@ impl Memory {
         compare(RULES, &self.rules, &written.rules, &mut news);
         compare(RECORDS, &self.records, &written.records, &mut news);
         news
+    }
+
+    /// The rules that nobody looks for in this run: they may be there or not.
+    pub(super) fn elsewhere(&self, around: &Surroundings) -> Vec<String> {
+        let forms = self.rules.iter();
+        let elsewhere = forms.filter(|(name, form)| !around.looks_for(name, form.is_from_file));
+        elsewhere.map(|(name, _)| name.clone()).collect()
     }
 
     /// What is asked for, with what is remembered of files that cannot be read now. A rule can wait until it is sure what

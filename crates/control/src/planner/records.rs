@@ -1,11 +1,11 @@
 //! What records ask for.
 
 use skopos_api::{RecordSpec, Scope};
-use skopos_journal::{FieldPath, Limits, SelectionPart};
+use skopos_journal::{Asked, FieldPath, Limits, SelectionPart};
 use skopos_object::{CollectionName, LabelSelector, Object};
-use skopos_react::rule::SYSTEM_NAMESPACE;
+use skopos_react::rule::{KindNames, SYSTEM_NAMESPACE};
 
-use super::{Planned, Planner, ask, memory::Form};
+use super::{Planned, Planner, memory::Form};
 use crate::{RecordVerdict, kinds::Given};
 
 /// A record without problems.
@@ -15,6 +15,14 @@ pub(super) struct GoodRecord {
     watched: Vec<Watched>,
     redact: Vec<FieldPath>,
     limits: Limits,
+}
+
+/// What is to be left out of a kind, whoever asks for it.
+#[derive(Debug)]
+pub(super) struct LeftOut {
+    group: String,
+    kind: String,
+    redact: Vec<FieldPath>,
 }
 
 /// Objects of one kind.
@@ -48,10 +56,13 @@ impl Planner {
             }
         }
         // One with a mistake leaves the last good one: to go on without its redactions would write down too much.
-        if let Some(good) = self.records.get(name) {
-            verdict.in_force = Some(good.form.generation);
-            self.put_in_force(given, good, definitions, &mut verdict, planned)
-                .await;
+        match self.records.get(name) {
+            Some(good) => {
+                verdict.in_force = Some(good.form.generation);
+                self.put_in_force(given, good, definitions, &mut verdict, planned)
+                    .await;
+            }
+            None => planned.left_out.extend(readable(given)),
         }
         planned.verdicts.records.insert(name.to_owned(), verdict);
     }
@@ -80,6 +91,8 @@ impl Planner {
                 Err(reason) => {
                     planned.is_unsettled = true;
                     verdict.not_served.push(reason);
+                    // Whoever looks for the kind a moment later may find it.
+                    planned.left_out.push(good.left_out(watched));
                     continue;
                 }
             };
@@ -96,7 +109,7 @@ impl Planner {
             if let Some(problem) = problem {
                 verdict.problems.push(problem);
                 // It asks for nothing so, but who else asks for the kind must not write down what it leaves out.
-                planned.redact.push((name, good.redact.clone()));
+                planned.left_out.push(good.left_out(watched));
                 continue;
             }
             let scoped = self.scoped(&found, &name, &watched.part);
@@ -107,7 +120,7 @@ impl Planner {
                     .and_modify(|others| *others = others.longest(good.limits))
                     .or_insert(good.limits);
                 verdict.collections.push(name.to_string());
-                let asked = ask(&mut planned.asked, name);
+                let asked = planned.ask(name, &found.names);
                 asked.selection.add(part);
                 asked.redact.extend(good.redact.iter().cloned());
             }
@@ -117,7 +130,40 @@ impl Planner {
     }
 }
 
+impl Planned {
+    /// Leaves out what records want left out of what others ask for.
+    pub(super) fn leave_out(&mut self) {
+        for left_out in std::mem::take(&mut self.left_out) {
+            for kind in self.kinds.iter().filter(|kind| left_out.is_of(kind)) {
+                let is_of_kind =
+                    |one: &&mut Asked| one.name.group == kind.group && one.name.resource == kind.plural;
+                for asked in self.asked.iter_mut().filter(is_of_kind) {
+                    asked.redact.extend(left_out.redact.iter().cloned());
+                }
+            }
+        }
+    }
+}
+
+impl LeftOut {
+    /// Whether this is the kind, by any of its names and in any case: better too much is left out than too little.
+    fn is_of(&self, kind: &KindNames) -> bool {
+        let mut names = [&kind.kind, &kind.plural, &kind.singular]
+            .into_iter()
+            .chain(&kind.short_names);
+        kind.group == self.group && names.any(|name| name.eq_ignore_ascii_case(&self.kind))
+    }
+}
+
 impl GoodRecord {
+    fn left_out(&self, watched: &Watched) -> LeftOut {
+        LeftOut {
+            group: watched.group.clone(),
+            kind: watched.kind.clone(),
+            redact: self.redact.clone(),
+        }
+    }
+
     /// Checks everything that can be checked without a server.
     fn read(given: &Given<RecordSpec>) -> Result<Self, Vec<String>> {
         let spec = given.spec.as_ref().map_err(|problem| vec![problem.clone()])?;
@@ -157,6 +203,21 @@ impl GoodRecord {
     }
 }
 
+/// What can be read of what a record with a mistake wants left out.
+fn readable(given: &Given<RecordSpec>) -> Vec<LeftOut> {
+    let Ok(spec) = &given.spec else {
+        return Vec::new();
+    };
+    let paths = spec.redact.iter();
+    let redact: Vec<FieldPath> = paths.filter_map(|path| FieldPath::parse(path).ok()).collect();
+    let of = |scope: &Scope| LeftOut {
+        group: scope.group.clone(),
+        kind: scope.kind.clone(),
+        redact: redact.clone(),
+    };
+    spec.watch.iter().map(of).collect()
+}
+
 /// Which objects of its kind a scope means.
 fn part(given: &Given<RecordSpec>, scope: &Scope) -> Result<SelectionPart, String> {
     let labels = match &scope.selector {
@@ -180,3 +241,6 @@ fn part(given: &Given<RecordSpec>, scope: &Scope) -> Result<SelectionPart, Strin
     };
     Ok(SelectionPart { namespaces, labels })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,9 @@
 //! What reports mean for what is known: the changes to write down.
 
-use std::{collections::HashMap, sync::PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+};
 
 use jiff::Timestamp;
 use skopos_object::{Malformed, Object, ObjectKey, Op, ResourceVersion};
@@ -12,7 +15,7 @@ use crate::{
     read::states_at,
     record::{Bodies, Meta, Unpacked},
     redact::Redactor,
-    segment::Location,
+    segment::{Location, Segment},
     state::{Known, Uid, mirror_key},
     writers::Writers,
 };
@@ -56,6 +59,8 @@ pub(super) struct Batch {
     latest: HashMap<Box<str>, Latest>,
     /// Objects that were in a list.
     listed: Vec<Box<str>>,
+    /// Since when changes may be missing, if some are that nobody asked for.
+    pub(super) missed_since: Option<Timestamp>,
 }
 
 /// The last state that is known.
@@ -89,12 +94,24 @@ impl Comparison {
         !self.asked_before.covers(&self.asked)
     }
 
-    /// An object is there, and may be one that was not asked for before.
-    pub(super) fn newly_asked(&self, object: Object, observed: Observed, batch: &mut Batch) {
+    /// An object is there, and may be one that was not asked for before; nobody looked at it then. It may have been asked for
+    /// still earlier, and have changed since.
+    pub(super) fn newly_asked(&self, object: Object, batch: &mut Batch) {
+        if !self.asked.takes(&object) || self.asked_before.takes(&object) {
+            return;
+        }
         let key = mirror_key(&object.key());
-        let is_new = self.asked.takes(&object) && !self.asked_before.takes(&object);
-        if is_new && matches!(self.before(&key, batch), Before::Nothing) {
-            self.created(key, self.state(object), observed, batch);
+        match self.before(&key, batch) {
+            Before::Nothing => self.created(key, self.state(object), Observed::First, batch),
+            Before::Exists { uid, version }
+                if uid == Uid::new(object.uid()) && version < object.resource_version() =>
+            {
+                let after = self.known_since(&key);
+                batch.missed_since = Some(batch.missed_since.map_or(after, |since| since.min(after)));
+                self.updated(key, self.state(object), Observed::Relist { after }, batch);
+            }
+            // It is as it was, or the watch will tell: that something is gone is written down, asked for or not.
+            Before::Exists { .. } => {}
         }
     }
 
@@ -341,17 +358,28 @@ impl Comparison {
             None => {}
         }
         let shared = &self.journal.shared;
-        let (segment, location) = {
-            let state = shared.read();
-            let collection = state.get(self.collection)?;
-            let location: Location = collection.objects.get(key)?.location;
-            (state.segments.get(&location.segment)?.clone(), location)
-        };
+        let (segment, location) = self.place(key)?;
         // Damage is noted where it is found; the change is worth writing down without what was before.
         let Unpacked { after, writers, .. } = states_at(shared, &segment, location).ok()?;
         // It may have been written down before somebody asked for more to be left out.
         let object = self.redactor.redact(after?);
         Some(State { object, writers })
+    }
+
+    /// When the last change of an object that is known was written down; long ago if that cannot be read.
+    fn known_since(&self, key: &str) -> Timestamp {
+        let read = |(segment, location): (Arc<Segment>, Location)| {
+            let read = self.journal.shared.read_meta(&segment, location);
+            read.ok().map(|(meta, _)| meta.at)
+        };
+        self.place(key).and_then(read).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// Where the last change of an object stands.
+    fn place(&self, key: &str) -> Option<(Arc<Segment>, Location)> {
+        let state = self.journal.shared.read();
+        let location = state.get(self.collection)?.objects.get(key)?.location;
+        Some((state.segments.get(&location.segment)?.clone(), location))
     }
 }
 

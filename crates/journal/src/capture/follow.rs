@@ -116,7 +116,7 @@ impl Follower {
         let redactor = Redactor::new(self.asked.redact.clone());
         let comparison = Comparison::new(journal.clone(), number, redactor);
         // Together with the first deletions, or they would be there without it after a crash.
-        let mut drafts = vec![Draft::Hole(self.hole_until_gone(after))];
+        let mut drafts = vec![Draft::Hole(self.hole(after, "kind_gone"))];
         loop {
             let mut batch = Batch::default();
             // No list is ever of this generation.
@@ -134,14 +134,14 @@ impl Follower {
         }
     }
 
-    /// Objects may have changed, come and gone before their kind was found to be gone.
-    fn hole_until_gone(&self, from: Timestamp) -> Hole {
+    /// From then until now objects may have changed, come and gone unseen; what was found out of it is written down next.
+    pub(super) fn hole(&self, from: Timestamp, reason: &str) -> Hole {
         let head = self.shared.journal.shared.read().head;
         Hole {
             collection: self.name.clone(),
             from,
             to: (self.shared.config.now)(),
-            reason: "kind_gone".into(),
+            reason: reason.into(),
             seq: Seq(head.0 + 1),
         }
     }
@@ -182,7 +182,7 @@ impl Follower {
             true => (ListReason::OtherHistory.as_str(), false),
             false => ("damaged", true),
         };
-        let comparison = self.comparison(collection, position.as_ref());
+        let comparison = Arc::new(self.comparison(collection, position.as_ref()));
         if let Some(position) = &position
             && !from.is_empty()
             && comparison.asks_for_more()
@@ -195,7 +195,7 @@ impl Follower {
         }
         Ok(Session {
             collection,
-            comparison: Arc::new(comparison),
+            comparison,
             reflector: Reflector::resume(found.source.clone(), self.shared.config.reflector.clone(), from),
             history,
             known_until: position.map(|position| position.at),

@@ -1,5 +1,7 @@
 //! More objects of a collection are asked for than before: those that are new to the journal are written down, and
-//! what was known goes on where it was, without a hole.
+//! what was known goes on where it was, without a hole. What was asked for once, and not for a while, has one.
+
+use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use skopos_object::{Collection, ListItem, ListRequest, ListWatchError, Object};
@@ -8,7 +10,7 @@ use super::{
     compare::{Batch, Comparison},
     follow::{Ended, Follower},
 };
-use crate::{Observed, commit::Draft, state::Position};
+use crate::{commit::Draft, state::Position};
 
 /// So many objects are asked for, and written down, at once.
 const PAGE: usize = 500;
@@ -22,7 +24,7 @@ impl Follower {
         &self,
         found: &Collection,
         collection: u32,
-        comparison: &Comparison,
+        comparison: &Arc<Comparison>,
         position: Position,
     ) -> Result<(), Ended> {
         let mut request = ListRequest {
@@ -37,12 +39,9 @@ impl Follower {
                     return Err(Ended::Lost);
                 }
             };
-            let mut batch = Batch::default();
-            for object in objects {
-                comparison.newly_asked(object, Observed::First, &mut batch);
-            }
             let taken_at = (self.shared.config.now)();
-            self.write_once(batch.drafts, taken_at).await?;
+            let drafts = self.newly_asked(objects, comparison).await?;
+            self.write_once(drafts, taken_at).await?;
             if next.is_none() {
                 break;
             }
@@ -52,6 +51,29 @@ impl Follower {
         self.write_once(vec![Draft::Position(collection, position)], at)
             .await?;
         Ok(())
+    }
+
+    /// What is to be written down of objects of which some were not asked for before.
+    async fn newly_asked(
+        &self,
+        objects: Vec<Object>,
+        comparison: &Arc<Comparison>,
+    ) -> Result<Vec<Draft>, Ended> {
+        let comparison = comparison.clone();
+        let build = self.shared.journal.shared.at_work.spawn_blocking(move || {
+            let mut batch = Batch::default();
+            for object in objects {
+                comparison.newly_asked(object, &mut batch);
+            }
+            batch
+        });
+        let Ok(batch) = build.await else {
+            return Err(Ended::Lost);
+        };
+        let hole = batch
+            .missed_since
+            .map(|from| Draft::Hole(self.hole(from, "not_asked")));
+        Ok(hole.into_iter().chain(batch.drafts).collect())
     }
 
     async fn page(

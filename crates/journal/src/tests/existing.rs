@@ -120,3 +120,27 @@ async fn an_object_whose_last_state_is_damaged_comes_without_it() {
     );
     assert_eq!(journal.damage().len(), 1);
 }
+
+/// A batch of changes was as large as its objects: hundreds of megabytes.
+#[tokio::test]
+async fn a_read_ends_after_a_few_large_changes_and_goes_on_from_there() {
+    let journal = open(&SimDisk::default());
+    write(&journal, 0, vec![Draft::Collection(about())]).await;
+    for i in 0..20 {
+        let text = "x".repeat(1 << 20);
+        let large = object(&format!(
+            "{{apiVersion: example.com/v1, kind: Widget, metadata: {{name: w{i}, namespace: home, uid: u{i}, \
+             resourceVersion: '{}'}}, spec: {{text: {text}}}}}",
+            i + 1
+        ));
+        write(&journal, i, vec![change(Op::Created, None, Some(&large))]).await;
+    }
+    let (mut after, mut sizes) = (Seq(0), Vec::new());
+    while after < journal.head() {
+        let (found, looked) = journal.read(after, &Wanted::default(), 256).await.unwrap();
+        assert_eq!(found.last().map(|entry| entry.seq), Some(looked));
+        sizes.push(found.len());
+        after = looked;
+    }
+    assert_eq!(sizes, [8, 8, 4]);
+}

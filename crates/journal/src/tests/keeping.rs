@@ -132,6 +132,7 @@ async fn a_failed_sync_ends_writing_until_a_restart() {
         assert!(matches!(refused, Err(CommitError::Failed(_))), "{refused:?}");
         disk.set(Faults::default());
     }
+    assert!(journal.failed().await.starts_with("sync in"));
     assert_eq!(all(&open(&disk.crashed(|_| 0))).await.len(), 1);
 }
 

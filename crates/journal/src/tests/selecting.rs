@@ -85,18 +85,41 @@ async fn asking_for_more_leaves_no_hole() {
     assert_eq!(log, expected);
     assert_eq!(stage.journal().holes(), []);
     stage.stop().await;
-    // Narrowed and widened again: what happened outside meanwhile is one change.
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asked_for_for_a_while_has_a_hole() {
+    let mut stage = Stage::new();
+    for name in ["gold", "plain", "still", "gone"] {
+        let labels = if name == "gold" { "{tier: gold}" } else { "{}" };
+        stage.put_labelled(name, 1, labels);
+    }
+    stage.start();
+    stage.watching().await;
+    stage.stop().await;
     stage.selection = selection("tier=gold", &[]);
     stage.start();
     stage.watching().await;
-    stage.put_labelled("plain", 4, "{}");
-    stage.put_labelled("gold", 4, "{tier: gold}");
-    stage.log(6).await;
+    stage.put_labelled("plain", 2, "{}");
+    stage.put_labelled("plain", 3, "{}");
+    stage.source.delete("home", "gone");
+    stage.put_labelled("gold", 2, "{tier: gold}");
+    assert_eq!(stage.log(6).await.split_off(4), ["-gone 1>-", "~gold 1>2"]);
+    assert_eq!(stage.journal().holes(), []);
     stage.stop().await;
+    // What happened outside meanwhile is one change, and is known before the next.
     stage.selection = Selection::Everything;
     stage.start();
     stage.watching().await;
-    stage.put_labelled("plain", 5, "{}");
-    assert_eq!(stage.log(7).await.split_off(5), ["~gold 3>4", "~plain 3>5"]);
+    stage.put_labelled("plain", 4, "{}");
+    assert_eq!(
+        stage.log(8).await.split_off(6),
+        ["~plain 1>3 relist", "~plain 3>4"]
+    );
+    let holes = stage.journal().holes();
+    let [hole] = &holes[..] else {
+        panic!("{holes:?}");
+    };
+    assert_eq!((hole.reason.as_str(), hole.seq), ("not_asked", Seq(7)));
     stage.stop().await;
 }

@@ -53,7 +53,8 @@ pub struct Status {
     pub sinks: BTreeMap<String, SinkReport>,
     /// Why nothing is looked at or sent now, if there is no room on the disk to keep the state. It goes on by itself.
     pub no_space: Option<String>,
-    /// Replays by their own name: those under way, and the last hundred that ended since the start.
+    /// Replays by their own name: those under way, those with dead letters, and the last hundred of the others that ended
+    /// since the start.
     pub replays: BTreeMap<String, ReplayState>,
 }
 
@@ -72,7 +73,7 @@ pub struct RuleState {
     pub matched: u64,
     /// How many changes it could not evaluate.
     pub failed: u64,
-    /// How many changes it never saw, because they were damaged or removed before it got to them.
+    /// How many changes, or objects that were there before it, it never saw: damaged, or removed before it got to them.
     pub missed: u64,
     /// Whether it still goes through the objects that were there before it.
     pub is_telling_existing: bool,
@@ -137,7 +138,7 @@ pub struct ReplayState {
     pub pending: u64,
     /// How many were given up and are kept.
     pub dead: u64,
-    /// Whether everything is done, or it was cancelled.
+    /// Whether everything arrived or was given up, or it was cancelled.
     pub is_finished: bool,
 }
 
@@ -302,6 +303,7 @@ impl State {
         if let Some(replayed) = &record.replay {
             state.rule.clone_from(&replayed.rule);
             (state.from, state.to) = (Seq(replayed.from), Seq(replayed.to));
+            state.is_finished = replayed.is_done;
         }
         for ((rule, _), route) in &self.routes {
             if *rule == record.id {
@@ -310,6 +312,8 @@ impl State {
                 state.dead += route.letters;
             }
         }
+        // What was given up may have been redriven since.
+        state.is_finished &= state.pending == 0;
         state
     }
 

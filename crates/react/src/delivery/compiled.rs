@@ -38,6 +38,10 @@ impl Evaluator for CompiledRule {
         self.wanted()
     }
 
+    fn may_concern(&self, entry: &Entry) -> bool {
+        self.may_concern(entry)
+    }
+
     fn remembers(&self) -> bool {
         self.remembers()
     }

@@ -5,7 +5,7 @@ use skopos_journal::Seq;
 use skopos_sink::Event;
 
 use super::{
-    Error, Reactor, Trigger,
+    Error, PlannedRule, Reactor, Trigger,
     entries::find,
     lanes::{RouteId, Row},
     store::{Letter, RouteRecord, Then, letters},
@@ -39,7 +39,7 @@ pub struct DeadLetter {
 pub enum Letters {
     /// All.
     All,
-    /// Those of a rule, as `namespace/name`.
+    /// Those of a rule, as `namespace/name`, or of a replay, by its own name.
     Rule(String),
     /// Those of a sink, as `namespace/name`.
     Sink(String),
@@ -109,8 +109,7 @@ impl Reactor {
             .read(move |transaction| letters(transaction, route, place, 1));
         let found = read.await.map_err(|error| error.to_string())?.pop();
         let found = found.ok_or("it is gone")?;
-        let plan = self.plan.borrow().clone();
-        let rule = plan.rules.get(&letter.rule).ok_or("the rule is not in force")?;
+        let rule = self.rule_of(letter).ok_or("the rule is not in force")?;
         let action = rule.action(&letter.sink, usize::from(found.action));
         let action = action.ok_or("the rule has no action for this sink")?;
         let row = Row {
@@ -126,6 +125,18 @@ impl Reactor {
         let entry = entry.map_err(|error| error.to_string())?;
         let entry = entry.ok_or_else(|| format!("change {} is no longer kept", found.seq))?;
         rule.evaluator.render(action, &entry, letter.trigger)
+    }
+
+    /// The rule that a letter would be made by, which may be a replay of one.
+    fn rule_of(&self, letter: &DeadLetter) -> Option<PlannedRule> {
+        let (mut records, _) = self.shared.store.board.records();
+        let replayed = records.remove(&letter.rule).and_then(|record| record.replay);
+        let name = replayed.as_ref().map_or(&letter.rule, |replayed| &replayed.rule);
+        let mut rule = self.plan.borrow().rules.get(name).cloned()?;
+        if let Some(sink) = replayed.and_then(|replayed| replayed.sink) {
+            rule.redirect(&sink);
+        }
+        Some(rule)
     }
 
     /// Tries dead letters again, after everything that is pending. Says how many.

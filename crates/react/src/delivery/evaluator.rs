@@ -36,6 +36,12 @@ pub trait Evaluator: Send + Sync + fmt::Debug {
         Wanted::default()
     }
 
+    /// Whether it may be about an object of which nothing is known but its kind and its name.
+    fn may_concern(&self, entry: &Entry) -> bool {
+        let _ = entry;
+        true
+    }
+
     /// Whether answers ever keep an edge state or ask to be woken; if not, nothing is looked up for each change.
     fn remembers(&self) -> bool {
         true

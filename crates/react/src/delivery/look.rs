@@ -22,7 +22,7 @@ pub(crate) use self::turns::hold_name;
 use super::{
     Error, Plan, PlannedRule,
     shared::{Directory, Shared},
-    store::{Replayed, RuleRecord},
+    store::{Replayed, RuleRecord, Tables},
 };
 
 /// Something to do for someone who holds the reactor.
@@ -80,6 +80,11 @@ enum Other {
 
 /// Changes read at once.
 const BATCH: usize = 256;
+/// Bytes of states in memory at once, for objects that are there and for timers; the journal sees to it for changes. A
+/// single object may be larger.
+const BATCH_BYTES: usize = 8 << 20;
+/// Objects read at once on the way to [`BATCH_BYTES`].
+const FEW: usize = 16;
 /// How long to wait when the journal cannot be read.
 const PAUSE: Duration = Duration::from_secs(1);
 /// After so many pauses a rule gives up to learn what held before it.
@@ -186,7 +191,7 @@ impl Looker {
             Other::Behind { names, next } => self.read(names, next).await,
             Other::Tell(name) => self.tell_existing(&name).await,
             Other::Replay(name) => self.read(vec![name], u64::MAX).await,
-            Other::Finish(name) => self.finish_replay(&name).await.map(|()| true),
+            Other::Finish(name) => self.end_replay(&name).await.map(|()| true),
         }
     }
 
@@ -205,15 +210,37 @@ impl Looker {
                 Some(replayed) if rule.record.position < replayed.to.min(head) => {
                     others.push(Other::Replay(name.clone()));
                 }
-                Some(_)
-                    if !rule.is_due(head, now) && self.shared.store.board.open(rule.record.id) == (0, 0) =>
-                {
+                Some(replayed) if !rule.is_due(head, now) && self.has_sent(rule, replayed) => {
                     others.push(Other::Finish(name.clone()));
                 }
                 _ => {}
             }
         }
         others
+    }
+
+    /// Whether a replay has nothing more to send, and that is news: what it gave up may stay for long.
+    fn has_sent(&self, rule: &Looked, replayed: &Replayed) -> bool {
+        let (pending, letters) = self.shared.store.board.open(rule.record.id);
+        pending == 0 && (letters == 0 || !replayed.is_done)
+    }
+
+    /// A replay has sent what it could. It goes when nothing of it is left: what it gave up stays until someone takes it.
+    async fn end_replay(&mut self, name: &str) -> Result<(), Error> {
+        let rule = self
+            .rules
+            .get_mut(name)
+            .expect("rule present: it was chosen from these");
+        let (_, letters) = self.shared.store.board.open(rule.record.id);
+        if letters == 0 {
+            return self.finish_replay(name).await;
+        }
+        if let Some(replayed) = &mut rule.record.replay {
+            replayed.is_done = true;
+        }
+        let (name, record) = (name.to_owned(), rule.record.clone());
+        let save = move |tables: &mut Tables<'_>| tables.put_rule(&name, &record);
+        self.shared.store.write(save).await
     }
 
     /// When to look again at the latest, if nothing happens before.

@@ -97,6 +97,11 @@ impl PlannedRule {
         }
     }
 
+    /// Lets all actions deliver to another sink.
+    pub(crate) fn redirect(&mut self, sink: &str) {
+        self.actions.fill(sink.to_owned());
+    }
+
     /// The action that a delivery to `sink` was made for: the same one, or after an edit of the rule the first to
     /// that sink.
     pub(crate) fn action(&self, sink: &str, action: usize) -> Option<usize> {

@@ -257,6 +257,7 @@ impl Reactor {
             to: replay.to.0,
             sink: replay.sink.clone(),
             is_dry: replay.is_dry,
+            is_done: false,
         };
         self.ask(|reply| Command::Replay(replayed, reply)).await
     }
@@ -319,8 +320,8 @@ fn hold_what_is_needed(store: &Store, log: &dyn Log) -> Result<(), Error> {
             .chain(timer)
             .chain(store.board.oldest_letter(record.id))
             .min();
-        let needed = oldest.map_or(u64::MAX, |seq| seq.saturating_sub(1));
-        log.hold(&hold_name(&name), Some(Seq(record.position.min(needed))));
+        let needed = oldest.map_or(log.head().0, |seq| seq.saturating_sub(1));
+        log.hold(&hold_name(&name), Some(Seq(record.looks_after().min(needed))));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use skopos_cel::EvalErrorKind;
+use skopos_journal::Entry;
 use skopos_object::Op;
 
 use super::{
@@ -40,7 +41,7 @@ impl CompiledRule {
     /// For objects that were there before the rule and are to be ignored.
     pub fn observe(&self, subject: &Subject<'_>, edge: Option<&EdgeState>) -> Evaluation {
         let entry = subject.entry();
-        let seen = self.scope.is_kind(entry) && self.scope.namespaces.contain(&entry.key.namespace);
+        let seen = self.may_concern(entry);
         let Some(condition) = self.when.as_ref().filter(|when| seen && when.remembers()) else {
             return Evaluation::default();
         };
@@ -58,6 +59,11 @@ impl CompiledRule {
         }
     }
 
+    /// Whether an object is of the kind and in the namespaces that the rule watches.
+    pub fn may_concern(&self, entry: &Entry) -> bool {
+        self.scope.is_kind(entry) && self.scope.namespaces.contain(&entry.key.namespace)
+    }
+
     /// Looks at the last state of an object again, at the time that was asked for. Neither the events nor the fields of
     /// the rule count: nothing happened but time.
     pub fn evaluate_timer(&self, last: &Subject<'_>, edge: Option<&EdgeState>, now: Timestamp) -> Evaluation {
@@ -72,7 +78,7 @@ impl CompiledRule {
         moment: Moment,
     ) -> Evaluation {
         let entry = subject.entry();
-        if !self.scope.is_kind(entry) || !self.scope.namespaces.contain(&entry.key.namespace) {
+        if !self.may_concern(entry) {
             return Evaluation::default();
         }
         let condition = self.when.as_ref();

@@ -109,7 +109,7 @@ impl CompiledRule {
             Cause::Change => entry.id().to_string(),
             Cause::Held => format!("{}.held", entry.id()),
             // Not that of its creation, which was told before: who drops repetitions would drop it.
-            Cause::Reconciled => format!("{}.reconcile-{}", lane(entry), self.generation),
+            Cause::Reconciled => format!("{}.reconcile-{}", object_id(entry), self.generation),
         };
         let number = match action {
             0 => String::new(),
@@ -187,8 +187,14 @@ fn origin(entry: &Entry) -> Value {
     origin
 }
 
-/// What an object is known by: its UID, or its name where the source has no such thing.
+/// What keeps the order of events: the name of the object, not its UID. One made anew under the name of another comes after
+/// it, also where the destination goes by this alone.
 fn lane(entry: &Entry) -> String {
+    format!("{}/{}", source(entry), entry.key)
+}
+
+/// What an object is known by: its UID, or its name where the source has no such thing.
+fn object_id(entry: &Entry) -> String {
     match entry.uid.is_empty() {
         true => format!("{}/{}", entry.plural, entry.key),
         false => entry.uid.clone(),

@@ -60,9 +60,10 @@ fn full_payloads_have_before_after_and_what_differs() {
     );
     assert_eq!(event.source, "/clusters/prod/example.com/widgets");
     assert_eq!(
-        (event.subject.as_str(), event.lane.as_str(), event.rule.as_str()),
-        ("team/a", "u1", "ops/test")
+        (event.subject.as_str(), event.rule.as_str()),
+        ("team/a", "ops/test")
     );
+    assert_eq!(event.lane, "/clusters/prod/example.com/widgets/team/a");
     assert_eq!(event.time, "2026-01-01T00:00:01Z");
     let body = body(&event);
     assert_eq!(body["op"], "updated");
@@ -85,6 +86,19 @@ fn full_payloads_have_before_after_and_what_differs() {
             &json!("2026-01-01T00:00:01Z")
         )
     );
+}
+
+/// Brokers keep the order of events with the same key, and of others they do not.
+#[test]
+fn an_object_made_anew_under_a_name_has_the_lane_of_the_one_before() {
+    let deleted = change(5, Some(&json!({})), None);
+    let mut created = change(6, None, Some(&json!({})));
+    created.uid = "u2".into();
+    let [deleted, created] = [deleted, created].map(|entry| send(&with(&json!({})), &entry));
+    assert_eq!(deleted.lane, created.lane);
+    let mut elsewhere = change(7, None, Some(&json!({})));
+    elsewhere.source = "test".into();
+    assert_ne!(send(&with(&json!({})), &elsewhere).lane, created.lane);
 }
 
 #[test]

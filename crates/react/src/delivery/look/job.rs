@@ -215,7 +215,9 @@ impl Job {
             if entry.seq.0 <= self.record.position {
                 let object = object_id(entry);
                 let created = existing(entry.clone());
-                if is_quiet {
+                if entry.after.is_none() {
+                    self.miss(entry);
+                } else if is_quiet {
                     self.remember(tables, &created, &object)?;
                 } else if self.tell(tables, &created, &object, Cause::Existing)? {
                     tables.tell(self.record.id, &object)?;
@@ -236,6 +238,14 @@ impl Job {
             };
         }
         self.save(tables)
+    }
+
+    /// The last state of an object is damaged. Nothing can be told of it, and that is not hidden.
+    fn miss(&mut self, entry: &Entry) {
+        if self.planned.evaluator.may_concern(entry) {
+            self.record.missed += 1;
+            self.record.last_error = format!("the last state of {}/{} is damaged", entry.plural, entry.key);
+        }
     }
 
     /// What is true of an object already is known from now on, and since when.

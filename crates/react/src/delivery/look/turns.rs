@@ -4,11 +4,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use redb::ReadTransaction;
-use skopos_journal::{Entry, ReadError, Seq};
+use skopos_journal::{Entry, ReadError, Seq, Wanted};
 use skopos_object::ObjectKey;
 use tokio::time::Instant;
 
-use super::{BATCH, HOLDS_EVERY, Job, Looked, Looker, MAX_RESTS, PAUSE, common, job::States};
+use super::{
+    BATCH, BATCH_BYTES, FEW, HOLDS_EVERY, Job, Looked, Looker, MAX_RESTS, PAUSE, common, job::States,
+};
 use crate::rule::Subject;
 
 use crate::delivery::{
@@ -114,20 +116,13 @@ impl Looker {
         };
         let after = after.map(ObjectKey::from);
         let wanted = rule.planned.evaluator.wanted();
-        let (log, after) = (&self.shared.log, after.as_ref());
-        // What can be read before the first that cannot is not held up by it.
-        let (read, limit) = match log.current(&wanted, after, BATCH).await {
-            Ok(entries) => (Ok(entries), BATCH),
-            Err(_) => (log.current(&wanted, after, 1).await, 1),
-        };
-        let entries = match read {
-            Ok(entries) => entries,
+        let (entries, is_last) = match self.some_of_current(&wanted, after).await {
+            Ok(read) => read,
             Err(cause) => {
                 self.rest(name, &cause).await?;
                 return Ok(true);
             }
         };
-        let is_last = entries.len() < limit;
         let head = self.shared.log.head().0;
         let mut job = self.job(name);
         let tell = move |tables: &mut Tables<'_>| {
@@ -137,6 +132,32 @@ impl Looker {
         let job = self.shared.store.write(tell).await?;
         self.take_back(vec![job]);
         Ok(true)
+    }
+
+    /// Some of the objects there are, and whether those are the last.
+    async fn some_of_current(
+        &self,
+        wanted: &Wanted,
+        mut after: Option<ObjectKey>,
+    ) -> Result<(Vec<Entry>, bool), ReadError> {
+        let log = &self.shared.log;
+        let (mut found, mut n_bytes) = (Vec::new(), 0);
+        while found.len() < BATCH && n_bytes < BATCH_BYTES {
+            let (read, limit) = match log.current(wanted, after.as_ref(), FEW).await {
+                Ok(entries) => (entries, FEW),
+                // What can be read before the first that cannot is not held up by it.
+                Err(_) if !found.is_empty() => return Ok((found, false)),
+                Err(_) => (log.current(wanted, after.as_ref(), 1).await?, 1),
+            };
+            let is_last = read.len() < limit;
+            after = read.last().map(|entry| entry.key.clone());
+            n_bytes += read.iter().map(Entry::n_bytes).sum::<usize>();
+            found.extend(read);
+            if is_last {
+                return Ok((found, true));
+            }
+        }
+        Ok((found, false))
     }
 
     /// The objects there are cannot be read for now: the rule rests, and the others go on.
@@ -186,15 +207,24 @@ impl Looker {
             .shared
             .store
             .read(move |transaction| due(transaction, id, until, BATCH));
-        let timers = timers.await?;
+        let mut timers = timers.await?;
         let mut states = States::new();
-        for timer in &timers {
-            if !states.contains_key(&timer.seq) {
-                self.add_state(&mut states, timer.seq).await;
+        for place in 0..timers.len() {
+            let seq = timers[place].seq;
+            if !states.contains_key(&seq) {
+                self.add_state(&mut states, seq).await;
+            }
+            if is_full(&states) {
+                // The others are due in the next turn too.
+                timers.truncate(place + 1);
+                break;
             }
         }
         if let Err(cause) = self.add_current(name, &timers, &mut states).await {
             return self.rest(name, &cause).await;
+        }
+        if is_full(&states) {
+            timers.retain(|timer| states.contains_key(&timer.seq));
         }
         let mut job = self.job(name);
         let wake = move |tables: &mut Tables<'_>| {
@@ -222,8 +252,8 @@ impl Looker {
         let mut missing: BTreeSet<u64> = missing.filter(|seq| !states.contains_key(seq)).collect();
         let wanted = self.rules[name].planned.evaluator.wanted();
         let mut after: Option<ObjectKey> = None;
-        while !missing.is_empty() {
-            let entries = self.shared.log.current(&wanted, after.as_ref(), BATCH).await?;
+        while !missing.is_empty() && !is_full(states) {
+            let entries = self.shared.log.current(&wanted, after.as_ref(), FEW).await?;
             let Some(last) = entries.last() else {
                 break;
             };
@@ -251,12 +281,8 @@ impl Looker {
                 .read(move |transaction| oldest_timer(transaction, id))
                 .await?;
             // Nobody may ever look after a dead letter: it does not keep more than so much.
-            let bound = self
-                .shared
-                .log
-                .head()
-                .0
-                .saturating_sub(self.shared.config.letters_hold);
+            let head = self.shared.log.head().0;
+            let bound = head.saturating_sub(self.shared.config.letters_hold);
             let letter = board.oldest_letter(id).map(|seq| seq.max(bound));
             let oldest = board
                 .oldest_pending(id)
@@ -264,8 +290,8 @@ impl Looker {
                 .chain(timer)
                 .chain(letter)
                 .min();
-            let needed = oldest.map_or(u64::MAX, |seq| seq.saturating_sub(1));
-            let seq = Seq(record.position.min(needed));
+            let needed = oldest.map_or(head, |seq| seq.saturating_sub(1));
+            let seq = Seq(record.looks_after().min(needed));
             holds.push((hold_name(&name), seq));
         }
         // What is no longer needed now would be needed again by who opens the file as it was before.
@@ -275,6 +301,11 @@ impl Looker {
         }
         Ok(())
     }
+}
+
+/// Whether there is no room for more states at once.
+fn is_full(states: &States) -> bool {
+    states.values().map(Entry::n_bytes).sum::<usize>() >= BATCH_BYTES
 }
 
 /// An error with its causes, on one line.

@@ -25,6 +25,9 @@ pub(super) struct Attempt {
     pub(super) n_failed: u32,
 }
 
+/// A batch has no more events once their data has so many bytes: the others go with the next one.
+const MAX_BATCH_BYTES: usize = 4 << 20;
+
 /// What became of an attempt.
 pub(super) struct Told {
     /// Of each row.
@@ -39,6 +42,8 @@ struct Prepared {
     /// Of each row: decided, or sent.
     fates: Vec<Option<Fate>>,
     events: Vec<Event>,
+    /// Of the data of these events.
+    n_bytes: usize,
     rules: Vec<String>,
     observed: Vec<Timestamp>,
     spans: Vec<Span>,
@@ -97,7 +102,7 @@ impl Attempt {
             };
             let stops = matches!(fate, Some(Fate::Failed { .. } | Fate::Untouched));
             prepared.fates.push(fate);
-            if stops {
+            if stops || prepared.n_bytes >= MAX_BATCH_BYTES {
                 break;
             }
         }
@@ -138,6 +143,7 @@ impl Attempt {
         let span = self.trace(row, &entry, &route.name, (attempt, began), &mut event);
         prepared.spans.push(span);
         prepared.rules.push(route.name.clone());
+        prepared.n_bytes += event.data.len();
         prepared.events.push(event);
         prepared.observed.push(entry.at);
         Ok(())

@@ -44,6 +44,16 @@ pub(crate) struct RuleRecord {
     pub(crate) replay: Option<Replayed>,
 }
 
+impl RuleRecord {
+    /// What comes after this change is still to be looked at.
+    pub(crate) fn looks_after(&self) -> u64 {
+        match &self.replay {
+            Some(replayed) if replayed.is_done => u64::MAX,
+            Some(_) | None => self.position,
+        }
+    }
+}
+
 /// How far a rule is with the objects that were there before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Existing {
@@ -89,6 +99,9 @@ pub(crate) struct Replayed {
     pub(crate) to: u64,
     pub(crate) sink: Option<String>,
     pub(crate) is_dry: bool,
+    /// It has looked at all of it, and what is left of it are deliveries.
+    #[serde(default)]
+    pub(crate) is_done: bool,
 }
 
 /// What is kept of a rule and one of its sinks.

@@ -30,6 +30,8 @@ struct State {
     /// The objects there are cannot be read.
     hides_current: bool,
     damaged: Option<(u64, u64)>,
+    /// New states are larger by so many bytes.
+    n_padding: usize,
 }
 
 impl MemoryLog {
@@ -58,6 +60,11 @@ impl MemoryLog {
         self.append(name, Some(n), Observed::First)
     }
 
+    /// Makes what is set from now on larger.
+    pub(crate) fn pad(&self, n_bytes: usize) {
+        self.state.lock().unwrap().n_padding = n_bytes;
+    }
+
     pub(crate) fn delete(&self, name: &str) -> Entry {
         self.append(name, None, Observed::Live)
     }
@@ -78,7 +85,7 @@ impl MemoryLog {
         let uid = last
             .as_ref()
             .map_or_else(|| format!("u{}", state.n_uids), |last| last.uid.clone());
-        let after = n.map(|n| object(name, &uid, seq, n));
+        let after = n.map(|n| object(name, &uid, seq, n, state.n_padding));
         let op = match (&last, &after) {
             (None, _) => Op::Created,
             (Some(_), Some(_)) => Op::Updated,
@@ -133,6 +140,14 @@ impl MemoryLog {
         self.state.lock().unwrap().hides_current = hides;
     }
 
+    /// The last state of an object cannot be read any more.
+    pub(crate) fn lose_state(&self, name: &str) {
+        let key = ObjectKey::namespaced("home", name);
+        let mut state = self.state.lock().unwrap();
+        let entry = state.current.get_mut(&key).unwrap();
+        (entry.before, entry.after) = (None, None);
+    }
+
     pub(crate) fn damage(&self, from: u64, to: u64) {
         self.state.lock().unwrap().damaged = Some((from, to));
     }
@@ -184,11 +199,11 @@ fn wants(wanted: &Wanted, entry: &Entry) -> bool {
     is(&wanted.namespace, &entry.key.namespace) && is(&wanted.name, &entry.key.name)
 }
 
-fn object(name: &str, uid: &str, version: u64, n: i64) -> Object {
+fn object(name: &str, uid: &str, version: u64, n: i64, n_padding: usize) -> Object {
     Object::from_value(&json!({
         "apiVersion": "x.io/v1", "kind": "Widget",
         "metadata": {"name": name, "namespace": "home", "uid": uid, "resourceVersion": version.to_string()},
-        "spec": {"n": n},
+        "spec": {"n": n, "padding": "x".repeat(n_padding)},
     }))
     .unwrap()
 }

@@ -34,6 +34,8 @@ pub(crate) struct Toy {
     pub(crate) unprintable: Option<i64>,
     /// Ids tell for which action they are.
     pub(crate) names_actions: bool,
+    /// Events are at least so large.
+    pub(crate) n_bytes: usize,
 }
 
 impl Toy {
@@ -43,6 +45,7 @@ impl Toy {
             when,
             unprintable: None,
             names_actions: false,
+            n_bytes: 0,
         }
     }
 
@@ -127,6 +130,8 @@ impl Evaluator for Toy {
         if n.is_some() && n == self.unprintable {
             return Err("cannot be printed".into());
         }
+        let mut data = n.unwrap_or_default().to_string().into_bytes();
+        data.resize(data.len().max(self.n_bytes), b' ');
         Ok(Event {
             id: match self.names_actions {
                 true => format!("{}.{action}", self.id(entry, trigger)),
@@ -143,7 +148,7 @@ impl Evaluator for Toy {
             time: entry.at.to_string(),
             lane: entry.uid.clone(),
             content_type: "text/plain",
-            data: Bytes::from(n.unwrap_or_default().to_string()),
+            data: Bytes::from(data),
             traceparent: None,
             account: None,
         })

@@ -43,6 +43,56 @@ async fn objects_that_were_there_are_ignored_or_told_once_before_their_changes()
     }
 }
 
+/// Only a few of them are in memory at once.
+#[tokio::test(start_paused = true)]
+async fn large_objects_are_all_told_and_all_their_timers_fire() {
+    let held = (Existing::Ignore, When::Held(60));
+    for ((existing, when), n_trimmed) in [((Existing::Emit, When::Always), 0), (held, 0), (held, 40)] {
+        let log = MemoryLog::new();
+        log.pad(1 << 20);
+        for n in 0..40 {
+            log.set(&format!("w{n}"), 9);
+        }
+        log.trim(n_trimmed);
+        let sink = Recorder::new(100);
+        let planned = PlannedRule {
+            existing,
+            ..rule("r", when, &["s"])
+        };
+        let life = begin(&log, plan([("r", planned)], [("s", sink.planned())]));
+        let all = |status: &crate::delivery::Status| {
+            status.rules.contains_key("r") && route(status).delivered == 40
+        };
+        let state = life.until("all arrived", all).await.rules["r"].clone();
+        assert_eq!((sink.ids().len(), state.matched, state.failed), (40, 40, 0));
+    }
+}
+
+/// It was passed over, and nothing said so.
+#[tokio::test(start_paused = true)]
+async fn an_existing_object_whose_state_is_damaged_is_counted_and_named() {
+    for (existing, when) in [(Existing::Emit, When::Always), (Existing::Ignore, When::Became)] {
+        let log = MemoryLog::new();
+        for name in ["a", "b", "c"] {
+            log.set(name, 1);
+        }
+        log.lose_state("b");
+        let sink = Recorder::new(1);
+        let planned = PlannedRule {
+            existing,
+            ..rule("r", when, &["s"])
+        };
+        let life = begin(&log, plan([("r", planned)], [("s", sink.planned())]));
+        life.until("the rule is there", |status| status.rules.contains_key("r"))
+            .await;
+        let state = life.until_quiet().await.rules["r"].clone();
+        let error = "the last state of widgets/home/b is damaged";
+        assert_eq!((state.missed, state.last_error.as_str()), (1, error));
+        let told = if existing == Existing::Emit { 2 } else { 0 };
+        assert_eq!(sink.ids().len(), told);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn existing_objects_are_told_although_their_last_change_is_no_longer_kept() {
     let log = MemoryLog::new();

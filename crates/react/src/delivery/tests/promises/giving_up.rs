@@ -8,8 +8,8 @@ use tokio::time::sleep;
 
 use super::{begin, route, simple};
 use crate::delivery::{
-    Error, Letters, PlannedRule, Replay, Trigger,
-    tests::kit::{MemoryLog, Mood, Recorder, Toy, When, plan, rule},
+    Error, Letters, PlannedRule, Replay, Status, Trigger,
+    tests::kit::{Life, MemoryLog, Mood, Recorder, Toy, When, plan, rule},
 };
 
 #[tokio::test(start_paused = true)]
@@ -202,6 +202,69 @@ async fn a_replay_sends_a_range_again_with_the_same_ids_beside_normal_work() {
         life.reactor.replay(&replay).await,
         Err(Error::NotKept { first: 11 })
     ));
+}
+
+/// It did not end while there were dead letters, and whoever waited for it waited for ever.
+#[tokio::test(start_paused = true)]
+async fn a_replay_ends_although_some_was_given_up_which_stays_until_it_is_taken() {
+    let (sink, other) = (Recorder::new(1), Recorder::new(1));
+    let log = MemoryLog::new();
+    let planned = || {
+        let sinks = [("s", sink.planned()), ("other", other.planned())];
+        plan([("r", rule("r", When::Always, &["s"]))], sinks)
+    };
+    let life = begin(&log, planned());
+    life.until("the rule is there", |status| status.rules.contains_key("r"))
+        .await;
+    for n in 0..3 {
+        log.set(&format!("w{n}"), n);
+    }
+    life.until_quiet().await;
+    other.be(Mood {
+        refuses: Some(1),
+        ..Mood::default()
+    });
+    let replay = Replay {
+        rule: "r".into(),
+        from: Seq(2),
+        to: Seq(3),
+        sink: Some("other".into()),
+        is_dry: false,
+    };
+    let name = life.reactor.replay(&replay).await.unwrap();
+    let ended = |status: &Status| status.replays[&name].is_finished;
+    let status = life.until("it has ended", ended).await;
+    assert_eq!(
+        (status.replays[&name].dead, status.replays[&name].pending),
+        (2, 0)
+    );
+    let life = Life::begin(life.end().await, &log, planned(), 1);
+    let status = life.until("the rule is there", |status| status.rules["r"].lag_changes == 0);
+    assert!(status.await.replays[&name].is_finished, "also after a restart");
+    log.set("w0", 7);
+    life.until_quiet().await;
+    sleep(Duration::from_secs(20)).await;
+    let hold = format!("rule/{name}");
+    assert_eq!(
+        log.hold_of(&hold),
+        Some(Seq(1)),
+        "the first letter needs change 2"
+    );
+    let which = Letters::Rule(name.clone());
+    let letters = life.reactor.dead_letters(&which, None, 10).await.unwrap();
+    let (_, event) = life.reactor.dead_letter(&letters[0].id).await.unwrap();
+    assert_eq!(event.unwrap().id, "r.u2.created");
+    let first = Letters::One(letters[0].id.clone());
+    assert_eq!(life.reactor.drop_letters(&first).await.unwrap(), 1);
+    other.be(Mood::default());
+    assert_eq!(life.reactor.redrive(&which).await.unwrap(), 1);
+    let status = life
+        .until("all is taken", |status| {
+            status.replays[&name].delivered == 1 && log.hold_of(&hold).is_none()
+        })
+        .await;
+    assert_eq!((status.replays[&name].dead, ended(&status)), (0, true));
+    assert_eq!(other.ids(), ["r.u3.created"]);
 }
 
 #[tokio::test(start_paused = true)]

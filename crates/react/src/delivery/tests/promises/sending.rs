@@ -1,12 +1,15 @@
 //! How deliveries are made, and made again.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use skopos_api::{Backoff, Delivery, OrderBy, Span};
+use skopos_api::{Backoff, Delivery, Existing, OrderBy, Span};
 use tokio::time::{Instant, sleep};
 
 use super::{begin, route, simple};
-use crate::delivery::tests::kit::{Call, MemoryLog, Mood, Recorder, When, plan, rule};
+use crate::delivery::{
+    PlannedRule,
+    tests::kit::{Call, MemoryLog, Mood, Recorder, Toy, When, plan, rule},
+};
 
 #[tokio::test(start_paused = true)]
 async fn changes_of_one_object_arrive_in_order_and_of_several_at_once() {
@@ -255,4 +258,26 @@ async fn an_object_made_anew_comes_after_the_one_before_of_its_name() {
     log.set("a", 2);
     life.until_quiet().await;
     assert_eq!(sink.ids(), ["r.u1.created", "r.u1.deleted", "r.u2.created"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_has_no_more_events_than_fit_into_a_few_megabytes() {
+    let log = MemoryLog::new();
+    for n in 0..10 {
+        log.set(&format!("w{n}"), n);
+    }
+    let sink = Recorder::new(100);
+    let mut toy = Toy::new("r", When::Always);
+    toy.n_bytes = 1 << 20;
+    let planned = PlannedRule {
+        existing: Existing::Emit,
+        ..PlannedRule::new(Arc::new(toy), ["s"])
+    };
+    let life = begin(&log, plan([("r", planned)], [("s", sink.planned())]));
+    life.until("all are sent", |status| {
+        status.rules.contains_key("r") && route(status).delivered == 10
+    })
+    .await;
+    let sizes: Vec<usize> = sink.calls().iter().map(|call| call.ids.len()).collect();
+    assert_eq!((sizes.iter().max(), sizes.len()), (Some(&4), 3), "{sizes:?}");
 }
