@@ -151,11 +151,13 @@ impl Stage {
     }
 }
 
-/// What every script finds: the definition of its kind, and a namespace that is complete.
+/// What every script finds: the definition of its kind, and a namespace that is complete. kubectl waits for one object at a
+/// time: for two of which neither is there it gives up at once.
 const SETTING: &str = "kubectl apply -f crd.yaml || kubectl apply -f crd.yaml
 kubectl wait --for=condition=Established crd/applications.myapps.example.com --timeout=60s &&
 kubectl create namespace $NS &&
-kubectl wait --for=create serviceaccount/default configmap/kube-root-ca.crt -n $NS --timeout=60s &&
+kubectl wait --for=create serviceaccount/default -n $NS --timeout=60s &&
+kubectl wait --for=create configmap/kube-root-ca.crt -n $NS --timeout=60s &&
 kubectl config set-context --current --namespace=$NS";
 
 /// Functions that scripts may use: `until_says PATTERN FILE` waits for a line in the output of a command that

@@ -6,7 +6,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use skopos_conformance::{Excuses, Outcome, Pair, Scenario};
+use skopos_conformance::{Difference, Excuses, Outcome, Pair, Scenario};
 use tokio::time::Instant;
 
 /// What continuous integration plays: always the same.
@@ -31,7 +31,7 @@ async fn answers_random_requests_as_kube_apiserver_does() -> anyhow::Result<()> 
     let (mut seed, mut requests, mut faults, mut lost) = (first, 0, Vec::new(), 0);
     while goes_on(seed - first, end) {
         for (seed, outcome) in play(&pair, seed..seed + AT_A_TIME).await {
-            let outcome = outcome?;
+            let outcome = once_more_if_broken_off(&pair, seed, outcome?).await?;
             requests += outcome.requests;
             // A busy kube-apiserver breaks connections now and then.
             for mistake in &outcome.mistakes {
@@ -73,6 +73,26 @@ fn goes_on(played: u64, end: Option<Instant>) -> bool {
 async fn play(pair: &Pair, seeds: std::ops::Range<u64>) -> Vec<(u64, anyhow::Result<Outcome>)> {
     let one = |seed: u64| async move { (seed, pair.play(&Scenario::generated(seed)).await) };
     futures_util::future::join_all(seeds.map(one)).await
+}
+
+/// A busy kube-apiserver ends a watch now and then that has not told all. Played once more, the rest can be compared; an
+/// end that is no accident comes again.
+async fn once_more_if_broken_off(pair: &Pair, seed: u64, outcome: Outcome) -> anyhow::Result<Outcome> {
+    let ended = |difference: &Difference| {
+        difference.part == "end"
+            && difference
+                .real
+                .as_ref()
+                .is_some_and(|end| end == "ended by the server")
+    };
+    if !outcome.differences.iter().any(ended) {
+        return Ok(outcome);
+    }
+    say(&format!(
+        "SEED={seed} on kube-apiserver: a watch ended early; played once more"
+    ));
+    let id = format!("{:x}again", std::process::id());
+    pair.play_as(&Scenario::generated(seed), &id).await
 }
 
 /// The first difference that is not excused, with the shortest scenario that shows it.

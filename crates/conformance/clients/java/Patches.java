@@ -87,7 +87,8 @@ final class Patches {
     Tour.same("strategy", Tour.part(left, "spec").get("strategy"), null);
     Tour.same("image", Tour.part(left, "spec").get("image"), "b");
     var managers = left.getMetadata().getManagedFields().stream()
-        .map(entry -> entry.getManager() + " " + entry.getOperation()).toList();
+        // Entries are in the order of their times, in seconds.
+        .map(entry -> entry.getManager() + " " + entry.getOperation()).sorted().toList();
     Tour.same("managers", managers, List.of("one Apply", "two Apply"));
     var map = new ConfigMapBuilder().withNewMetadata().withName("applied").endMetadata().withData(Map.of("a", "1")).build();
     var made = tour.maps.resource(map).patch(applyBy("one", false));

@@ -199,8 +199,9 @@ def server_side_apply():
     left = apply("one", {"env": [{"name": "A", "value": "1"}]})
     same("strategy", left["spec"].get("strategy"), None)
     same("image", left["spec"]["image"], "b")
+    # Entries are in the order of their times, in seconds.
     managers = [f"{entry['manager']} {entry['operation']}" for entry in left["metadata"]["managedFields"]]
-    same("managers", managers, ["one Apply", "two Apply"])
+    same("managers", sorted(managers), ["one Apply", "two Apply"])
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "1"}}
     call = lambda: client.CoreV1Api().patch_namespaced_config_map(
         "applied", NAMESPACE, body, _content_type=APPLY, field_manager="one"

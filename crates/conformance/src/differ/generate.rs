@@ -18,6 +18,9 @@ const NAMES: [&str; 2] = ["a", "b"];
 const MANAGERS: [&str; 3] = ["one", "two", "three"];
 const REQUESTS: usize = 30;
 
+/// The object that is made last.
+const LAST: &str = "last";
+
 /// Each new one takes kube-apiserver a while.
 const MAX_SCHEMAS: usize = 3;
 
@@ -60,9 +63,20 @@ impl Writer {
             self.request();
         }
         self.push("all there is", "GET $api/things".into(), |_| {});
-        let watch = "GET $api/things?watch=true&resourceVersion=$start&timeoutSeconds=1";
+        self.end();
+    }
+
+    /// Reads what happened up to an object that is made for this: a time would be over before a busy server has told
+    /// everything.
+    fn end(&mut self) {
+        self.push("the last", "POST $api/things".into(), |step| {
+            step.body = Some(json!({
+                "apiVersion": "$group/v1", "kind": "Thing", "metadata": {"name": LAST},
+            }));
+        });
+        let watch = "GET $api/things?watch=true&resourceVersion=$start";
         self.push("what happened", watch.into(), |step| {
-            step.watch = Some(Watch::End);
+            step.watch = Some(Watch::Object(LAST.to_owned()));
         });
     }
 

@@ -83,11 +83,13 @@ pub enum Who {
 }
 
 /// How long a watch is read.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Watch {
     /// Until so many events came.
     Events(usize),
+    /// Until an event of the object of this name came.
+    Object(String),
     /// Until a bookmark came.
     Bookmark,
     /// Until the server ends it.

@@ -1,6 +1,6 @@
 //! Makes a scenario that shows a difference as short as it can be.
 
-use super::{Difference, Excuses, Pair, Scenario};
+use super::{Difference, Excuses, Pair, Scenario, Watch};
 
 /// How many times a scenario is played again to shorten it.
 const MOST_REPLAYS: usize = 60;
@@ -20,12 +20,12 @@ impl Pair {
             .position(|step| step.name == difference.request);
         best.requests
             .truncate(end.map_or(best.requests.len(), |end| end + 1));
+        let n_kept = n_kept(&best);
         let mut replays = 0;
         let mut size = best.requests.len() / 2;
         while size > 0 && replays < MOST_REPLAYS {
             let mut start = 0;
-            // The last request is the one that differs: it stays.
-            while start + size < best.requests.len() && replays < MOST_REPLAYS {
+            while start + size + n_kept <= best.requests.len() && replays < MOST_REPLAYS {
                 let mut shorter = best.clone();
                 shorter.requests.drain(start..start + size);
                 replays += 1;
@@ -55,4 +55,12 @@ impl Pair {
             found.request == difference.request && found.part == difference.part && !excuses.admit(&found)
         })
     }
+}
+
+/// How many requests at the end stay: the last is the one that differs, and a watch that is read up to an object needs
+/// the one that makes it.
+fn n_kept(scenario: &Scenario) -> usize {
+    let last = scenario.requests.last();
+    let watch = last.and_then(|step| step.watch.as_ref());
+    1 + usize::from(matches!(watch, Some(Watch::Object(_))))
 }

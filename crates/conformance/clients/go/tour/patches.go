@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,6 +178,8 @@ func (t *tour) serverSideApply(ctx context.Context) error {
 	for _, entry := range left.GetManagedFields() {
 		managers = append(managers, fmt.Sprintf("%s %s", entry.Manager, entry.Operation))
 	}
+	// Entries are in the order of their times, in seconds.
+	slices.Sort(managers)
 	if err := same("managers", managers, []string{"one Apply", "two Apply"}); err != nil {
 		return err
 	}
