@@ -11,6 +11,7 @@ mod pair;
 mod path;
 mod protobuf;
 mod scenario;
+mod settled;
 mod shrink;
 mod stage;
 

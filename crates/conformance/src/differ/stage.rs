@@ -22,6 +22,7 @@ use super::normal::Normal;
 use super::path::find;
 use super::protobuf;
 use super::scenario::scenarios;
+use super::settled::Settled;
 use super::{Scenario, Step, Until, Watch, Who};
 use crate::{Answer, Endpoint, Request};
 
@@ -42,6 +43,7 @@ pub(super) struct Stage<'a> {
     side: &'a Side,
     variables: BTreeMap<String, Value>,
     definitions: Vec<String>,
+    settled: Settled,
     normal: Normal,
 }
 
@@ -66,6 +68,7 @@ impl<'a> Stage<'a> {
                 .map(|(name, value)| (name.to_owned(), value.into()))
                 .into(),
             definitions: Vec::new(),
+            settled: Settled::default(),
             normal: Normal::default(),
         };
         stage.create_namespace().await?;
@@ -149,6 +152,10 @@ impl<'a> Stage<'a> {
 
     async fn perform(&mut self, step: &Step) -> anyhow::Result<Value> {
         self.normal.next_request();
+        let (method, path) = self.target(step)?;
+        if let Some(path) = self.settled.read_before(&method, &path) {
+            self.send(Request::get(path)).await?;
+        }
         let request = self.request(step)?;
         let (mut seen, headers, body) = match &step.watch {
             Some(watch) => self.watched(request, watch).await?,
@@ -167,6 +174,9 @@ impl<'a> Stage<'a> {
         };
         // What a refused request says is not what the next one begins with.
         let taken = seen["code"].as_u64().is_some_and(|code| code < 300);
+        if taken && !path.contains("dryRun") {
+            self.settled.written(&method, &path, &body);
+        }
         for (name, path) in step.capture.iter().filter(|_| taken) {
             let found = match path.strip_prefix('@') {
                 Some(header) => headers
@@ -231,9 +241,14 @@ impl<'a> Stage<'a> {
         Ok((seen, parts.headers, events.into()))
     }
 
-    fn request(&mut self, step: &Step) -> anyhow::Result<Request> {
+    fn target(&self, step: &Step) -> anyhow::Result<(Method, String)> {
         let (method, path, _) = step.line()?;
-        let mut request = Request::new(Method::from_bytes(method.as_bytes())?, self.filled(path)?);
+        Ok((Method::from_bytes(method.as_bytes())?, self.filled(path)?))
+    }
+
+    fn request(&mut self, step: &Step) -> anyhow::Result<Request> {
+        let (method, path) = self.target(step)?;
+        let mut request = Request::new(method, path);
         for (name, value) in &step.headers {
             request = request.header(name, &self.filled(value)?);
         }
@@ -412,6 +427,9 @@ async fn read_events(
     let in_frames = content_type.is_some_and(|value| value.as_bytes().ends_with(b"protobuf;stream=watch"));
     let enough = |events: &[Value]| match watch {
         Watch::Events(count) => parts.status.is_success() && events.len() >= *count,
+        Watch::Object(name) => events
+            .iter()
+            .any(|event| event["object"]["metadata"]["name"] == name.as_str()),
         Watch::Bookmark => events.last().is_some_and(|event| event["type"] == "BOOKMARK"),
         Watch::End => false,
     };
