@@ -239,6 +239,11 @@ impl Decl {
         }
     }
 
+    /// How often it can occur in one request, with a comma behind each.
+    pub(crate) fn max_occurrences(&self) -> u64 {
+        MAX_REQUEST_BYTES / (self.min_size + 1)
+    }
+
     /// The type in expressions.
     #[must_use]
     pub fn as_type(&self) -> Type {
@@ -323,26 +328,35 @@ fn object(schema: &Structural, name: &str, root: Root, gaps: Gaps) -> Option<Dec
         let value = Decl::read(values, &format!("{name}.@elem"), Root::of(values), gaps)?;
         return Some(Decl::map_of(value, schema.max_properties()));
     }
-    let mut min_size = 2;
     let mut fields = Vec::new();
     for (key, property) in schema.properties() {
         let field_name = format!("{name}.{}", escape(key).as_deref().unwrap_or(key));
-        let Some(decl) = Decl::read(property, &field_name, Root::of(property), gaps) else {
-            continue;
-        };
-        if schema.required().any(|required| required == key) && property.default_value().is_none() {
-            min_size += key.len() as u64 + decl.min_size + 4;
+        if let Some(decl) = Decl::read(property, &field_name, Root::of(property), gaps) {
+            fields.push((key.to_owned(), decl));
         }
-        fields.push((key.to_owned(), decl));
     }
     match (root, gaps) {
         (Root::Resource, Gaps::Absent) => declare_meta(name, &mut fields),
         (Root::Resource, Gaps::Dynamic) => declare_all_meta(name, &mut fields),
         (Root::Field, _) => {}
     }
+    let min_size = 2 + fields
+        .iter()
+        .filter(|(key, _)| is_always_there(schema, key))
+        .map(|(key, decl)| key.len() as u64 + decl.min_size + 4)
+        .sum::<u64>();
     let mut decl = Decl::object(name, fields);
     decl.min_size = min_size;
     Some(decl)
+}
+
+/// Whether whoever sends an object has to give a field: what has a default need not be sent.
+fn is_always_there(schema: &Structural, key: &str) -> bool {
+    let has_default = || {
+        let mut properties = schema.properties();
+        properties.any(|(name, property)| name == key && property.default_value().is_some())
+    };
+    schema.required().any(|required| required == key) && !has_default()
 }
 
 /// Declares what every Kubernetes object has, unless the schema already declares all of it.

@@ -5,6 +5,7 @@
 //! serves a definition compiles them when the first object comes: one without rules or objects need not pay for them.
 
 mod check;
+mod costs;
 mod evaluate;
 
 use std::sync::Arc;
@@ -87,6 +88,7 @@ impl Node {
         let properties = schema.properties();
         Node {
             rules: compile_all(schema, root)
+                .map(|attempts| attempts.rules)
                 .into_iter()
                 .flatten()
                 .zip(schema.rules())
@@ -106,6 +108,14 @@ fn root_of(schema: &Structural) -> Root {
         true => Root::Resource,
         false => Root::Field,
     }
+}
+
+/// What came of the rules of one node.
+#[derive(Debug, Default)]
+struct Attempts {
+    rules: Vec<Attempt>,
+    /// How often the node can occur in an object that nothing but the size of a request bounds.
+    max_occurrences: u64,
 }
 
 /// What came of one rule.
@@ -130,9 +140,9 @@ impl Compiled {
 }
 
 /// Compiles the rules of one node, in order; nothing if its schema says too little to name anything.
-fn compile_all(schema: &Structural, root: Root) -> Option<Vec<Attempt>> {
+fn compile_all(schema: &Structural, root: Root) -> Option<Attempts> {
     if schema.rules().is_empty() {
-        return Some(Vec::new());
+        return Some(Attempts::default());
     }
     let decl = Decl::from_schema(schema, SELF_TYPE, root)?;
     let env = |optional: bool| {
@@ -147,7 +157,10 @@ fn compile_all(schema: &Structural, root: Root) -> Option<Vec<Attempt>> {
         true => attempt(rule, &optional),
         false => attempt(rule, &plain),
     };
-    Some(schema.rules().iter().map(compile).collect())
+    Some(Attempts {
+        rules: schema.rules().iter().map(compile).collect(),
+        max_occurrences: decl.max_occurrences(),
+    })
 }
 
 fn attempt(rule: &Rule, env: &Env) -> Attempt {

@@ -197,21 +197,35 @@ pub fn validate_crd(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors
 }
 
-/// The schemas of a CRD with the places that errors name: the one that all versions share, or each version's own.
+/// A schema of a CRD.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VersionSchema {
+    /// The version that it is of; the first one if all share it.
+    pub version: String,
+    /// The place that errors name.
+    pub path: FieldPath,
+    /// The schema itself.
+    pub schema: Value,
+}
+
+/// The schemas of a CRD: the one that all versions share, or each version's own.
 #[must_use]
-pub fn schemas(crd: &Value) -> Vec<(FieldPath, Value)> {
+pub fn schemas(crd: &Value) -> Vec<VersionSchema> {
     let spec = FieldPath::root().child("spec");
     let crd = Crd::new(crd);
     let versions = crd.versions.iter().enumerate().map(|(index, version)| {
         let at = spec.child("versions").index(index).child("schema");
-        (at, version.schema)
+        (at, Some(version), version.schema)
     });
-    let shared = (spec.child("validation"), crd.validation);
+    let shared = (spec.child("validation"), crd.versions.first(), crd.validation);
     let found = std::iter::once(shared).chain(versions);
     found
-        .filter_map(|(at, validation)| {
-            let schema = validation?.schema?.0.clone();
-            Some((at.child("openAPIV3Schema"), Value::Object(schema)))
+        .filter_map(|(at, version, validation)| {
+            Some(VersionSchema {
+                version: version?.raw.text("name").to_owned(),
+                path: at.child("openAPIV3Schema"),
+                schema: Value::Object(validation?.schema?.0.clone()),
+            })
         })
         .collect()
 }

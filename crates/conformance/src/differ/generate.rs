@@ -93,7 +93,7 @@ impl Writer {
 
     fn request(&mut self) {
         let name = NAMES[self.dice.below(NAMES.len())];
-        match self.dice.below(28) {
+        match self.dice.below(29) {
             0 => self.create(name),
             1..=3 => self.update(name),
             4..=6 => self.merge(name),
@@ -108,6 +108,7 @@ impl Writer {
             21 => self.delete_all(),
             22..=25 => self.built_in(),
             26 if self.n_schemas < MAX_SCHEMAS => self.change_schema(),
+            27 => self.price_schema(),
             _ => self.apply_status(name),
         }
     }
@@ -338,6 +339,14 @@ impl Writer {
         });
         // What happened before cannot be watched through another schema.
         self.begin();
+    }
+
+    /// Asks for rules that may cost too much, of which nothing comes.
+    fn price_schema(&mut self) {
+        let definition = self.shape.with_dear_rules(&mut self.dice);
+        self.push("rules", "POST $crds?dryRun=All".into(), |step| {
+            step.body = Some(definition);
+        });
     }
 
     fn get(&mut self, name: &str) {

@@ -44,6 +44,17 @@ impl Shape {
         self.marks["properties"][format!("m{number}")] = json!({"type": "integer", "default": number});
     }
 
+    /// A definition of another name with rules whose cost is bounded here and there.
+    pub(super) fn with_dear_rules(&self, dice: &mut Dice) -> Value {
+        let mut definition = self.definition();
+        definition["metadata"]["name"] = json!("dears.$group");
+        definition["spec"]["names"] = json!({"kind": "Dear", "plural": "dears"});
+        let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let mut n_left = MAX_DEAR;
+        add_dear_rules(dice, &mut schema["properties"]["spec"], &mut n_left);
+        definition
+    }
+
     pub(super) fn definition(&self) -> Value {
         let mut subresources = json!({});
         if self.has_status {
@@ -118,6 +129,53 @@ fn add_rule(dice: &mut Dice, schema: &mut Value) {
     }
     schema["x-kubernetes-validations"] = json!([{"rule": rule}]);
 }
+
+/// No more than kube-apiserver names: which of several that cost the same those are is left to chance.
+const MAX_DEAR: usize = 4;
+
+/// Gives lists, maps and texts rules, below one another too, and limits to some of them. There may be `n_left` of them.
+fn add_dear_rules(dice: &mut Dice, schema: &mut Value, n_left: &mut usize) {
+    let (rules, limit) = match schema["type"].as_str() {
+        Some("array") => (DEAR_TO_LISTS, "maxItems"),
+        Some("object") if schema.get("additionalProperties").is_some() => (DEAR_TO_MAPS, "maxProperties"),
+        Some("string") if schema.get("format").is_none() => (DEAR_TO_TEXTS, "maxLength"),
+        _ => (&[][..], ""),
+    };
+    if !rules.is_empty() && *n_left > 0 && !dice.one_in(3) {
+        *n_left -= 1;
+        schema["x-kubernetes-validations"] = json!([{"rule": dice.pick(rules)}]);
+        if dice.one_in(2) {
+            schema[limit] = json!(dice.pick(&[20, 300, 4000]));
+        }
+    }
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            add_dear_rules(dice, &mut schema[inner], n_left);
+        }
+    }
+    for property in schema["properties"]
+        .as_object_mut()
+        .into_iter()
+        .flat_map(Map::values_mut)
+    {
+        add_dear_rules(dice, property, n_left);
+    }
+}
+
+const DEAR_TO_LISTS: &[&str] = &[
+    "self.all(x, self.exists_one(y, x == y))",
+    "self.map(x, [x]).size() < 9",
+    "self.filter(x, x != self[0]) == []",
+];
+const DEAR_TO_MAPS: &[&str] = &[
+    "self.all(k, k.matches('^[a-z]+$'))",
+    "self.exists(k, self.all(l, self[k] == self[l]))",
+];
+const DEAR_TO_TEXTS: &[&str] = &[
+    "self.matches('^[a-z]+$')",
+    "self.contains(self.lowerAscii())",
+    "self.split(',').all(x, x + self != 'ab')",
+];
 
 fn node(dice: &mut Dice, depth: usize) -> Value {
     let kinds = if depth == 0 { 6 } else { 12 };
