@@ -1,6 +1,6 @@
 //! One request to a resource endpoint on its way through the server.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -13,6 +13,7 @@ use crate::edge::{ResponseBody, User};
 use crate::present::{self, Decoded, Types};
 use crate::registry::Resource;
 use crate::request::{Query, Target};
+use crate::warnings::Warnings;
 
 /// Everything a handler needs to know about the request.
 #[derive(Debug)]
@@ -24,11 +25,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     pub(crate) user: Arc<User>,
     pub(crate) now: Timestamp,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
 }
-
-/// How many warnings one response may carry; the rest is dropped, as headers are bounded.
-const MAX_WARNINGS: usize = 100;
 
 impl Call {
     pub(crate) fn new(
@@ -46,7 +44,7 @@ impl Call {
             body: request.body,
             user: request.user,
             now,
-            warnings: Mutex::new(Vec::new()),
+            warnings: Mutex::default(),
         }
     }
 
@@ -66,23 +64,15 @@ impl Call {
 
     /// Adds a `Warning` header to the response.
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        let mut warnings = self
-            .warnings
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let text = text.into();
-        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
-            warnings.push(text);
-        }
+        self.warnings().add(text.into());
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(
-            &mut *self
-                .warnings
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        )
+        std::mem::take(&mut *self.warnings()).shown()
+    }
+
+    fn warnings(&self) -> MutexGuard<'_, Warnings> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

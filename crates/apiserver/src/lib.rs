@@ -11,7 +11,7 @@
 //! let server = ApiServer::start(Config::default()).await?; // in memory
 //! let client = kube::Client::new(server.service(), "default");
 //! let namespaces: kube::Api<Namespace> = kube::Api::all(client);
-//! assert_eq!(namespaces.list(&Default::default()).await?.items.len(), 3);
+//! assert_eq!(namespaces.list(&Default::default()).await?.items.len(), 4);
 //! server.stop().await;
 //! # Ok(())
 //! # }
@@ -42,6 +42,7 @@ mod scale;
 mod services;
 mod strategy;
 mod versions;
+mod warnings;
 mod write;
 
 mod controllers;

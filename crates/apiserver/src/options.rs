@@ -165,6 +165,9 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
     pub(crate) grace_period_seconds: Option<i64>,
     pub(crate) propagation: Option<Propagation>,
+    /// Whether it was asked for dependents to go in the way from before propagation: an object that stays for now is
+    /// then accepted, not deleted.
+    pub(crate) not_orphaning: bool,
     pub(crate) precondition_uid: Option<String>,
     pub(crate) precondition_version: Option<String>,
 }
@@ -237,6 +240,7 @@ impl DeleteOptions {
             dry_run,
             grace_period_seconds,
             propagation,
+            not_orphaning: orphan == Some(false),
             ..DeleteOptions::default()
         })
     }
@@ -406,12 +410,7 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
     match text.parse::<u64>() {
         Ok(version) if !text.starts_with('+') => Ok(Some(version)),
         _ => {
-            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-            let why = if is_number {
-                "value out of range"
-            } else {
-                "invalid syntax"
-            };
+            let why = why_no_number(text);
             let parse = format!("strconv.ParseUint: parsing {text:?}: {why}");
             let message = format!("resourceVersion: Invalid value: {text:?}: {parse}");
             Err(Status::failure(500, Reason::Unknown, message))
@@ -420,6 +419,17 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
 }
 
 fn parse_int(text: &str) -> Result<i64, Status> {
-    text.parse()
-        .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
+    text.parse().map_err(|_| {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let why = why_no_number(digits);
+        Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+    })
+}
+
+/// Why digits, if they are such, are no number: in Go's words.
+fn why_no_number(digits: &str) -> &'static str {
+    match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => "value out of range",
+        false => "invalid syntax",
+    }
 }

@@ -152,12 +152,12 @@ impl Query {
             .map(|(_, v)| v.as_str())
     }
 
-    /// A boolean parameter the way upstream converts it: present and neither `false` nor `0`.
+    /// A boolean parameter the way upstream converts it: present and neither `false`, in letters of any case, nor `0`.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.0
             .iter()
             .find(|(n, _)| n == name)
-            .is_some_and(|(_, v)| v != "false" && v != "0")
+            .is_some_and(|(_, v)| !v.eq_ignore_ascii_case("false") && v != "0")
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {

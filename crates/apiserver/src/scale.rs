@@ -14,7 +14,9 @@ use crate::present::{self, Types};
 use crate::registry::Resource;
 use crate::state::Shared;
 use crate::versions;
-use crate::write::{Change, Configuration, ObjectExt as _, Patch, modify, no_object, refusal, rfc3339};
+use crate::write::{
+    Change, Configuration, ObjectExt as _, Patch, check_uid, modify, no_object, refusal, rfc3339,
+};
 
 pub(crate) fn get(shared: &Shared, call: &Call) -> Result<Answer, Status> {
     let entry = shared
@@ -32,6 +34,7 @@ pub(crate) async fn update(shared: &Shared, call: &Call, options: &WriteOptions)
     let wanted = decode(call)?;
     check_name(call, &wanted)?;
     write(shared, call, options, &|scale| {
+        check_uid(call, &wanted, scale.uid())?;
         tracked(call, options, scale, wanted.clone()).map_err(|why| {
             Status::bad_request(format!(
                 "Scale in version \"v1\" cannot be handled as a Scale: {why}"

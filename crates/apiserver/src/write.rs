@@ -21,4 +21,4 @@ pub(crate) use object::ObjectExt;
 use ownership::{Author, track};
 pub(crate) use ownership::{OwnWrite, Tracking, manager_of_agent, refusal, track_own};
 pub(crate) use patch::{Patch, no_object, patch};
-pub(crate) use update::{Change, modify, update};
+pub(crate) use update::{Change, check_uid, modify, update};

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::codec::absent;
 use crate::kind::Kind;
+use crate::reset::keeps_metadata;
 
 /// Prepares a new object: clears what only the server may set. Defaults have been applied.
 ///
@@ -76,19 +77,16 @@ pub fn prepare_status_update(kind: &Kind, new: &mut Value, old: &Value) {
     }
     match (kind.group, kind.kind) {
         ("apps", "Deployment") => copy(&mut new["metadata"], &old["metadata"], "labels"),
-        ("apiextensions.k8s.io", _) => {
-            for part in [
-                "labels",
-                "annotations",
-                "ownerReferences",
-                "finalizers",
-                "generation",
-            ] {
-                copy(&mut new["metadata"], &old["metadata"], part);
+        ("", "Pod") => {
+            copy(&mut new["metadata"], &old["metadata"], "ownerReferences");
+            if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) {
+                copy(&mut new["status"], &old["status"], "qosClass");
             }
         }
-        ("", "Pod") if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) => {
-            copy(&mut new["status"], &old["status"], "qosClass");
+        _ if keeps_metadata(kind) => {
+            for part in ["labels", "annotations", "ownerReferences", "finalizers"] {
+                copy(&mut new["metadata"], &old["metadata"], part);
+            }
         }
         _ => {}
     }

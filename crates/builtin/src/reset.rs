@@ -26,20 +26,23 @@ pub fn reset_fields(kind: &Kind, subresource: &str) -> FieldSet {
             &["metadata", "ownerReferences"],
         ],
         ("apps", "Deployment", "status") => &[SPEC, &["metadata", "labels"]],
-        (
-            "admissionregistration.k8s.io"
-            | "apiextensions.k8s.io"
-            | "apiregistration.k8s.io"
-            | "flowcontrol.apiserver.k8s.io"
-            | "internal.apiserver.k8s.io"
-            | "resource.k8s.io"
-            | "storage.k8s.io",
-            _,
-            "status",
-        )
-        | ("networking.k8s.io", "ServiceCIDR", "status") => &[METADATA, SPEC],
+        (_, _, "status") if keeps_metadata(kind) => &[METADATA, SPEC],
         (_, _, "status") => &[SPEC],
         _ => &[],
     };
     FieldSet::of_paths(paths)
+}
+
+/// Whether a write of the status leaves the metadata as it was.
+pub(crate) fn keeps_metadata(kind: &Kind) -> bool {
+    kind.is("networking.k8s.io", "ServiceCIDR")
+        || matches!(
+            kind.group,
+            "admissionregistration.k8s.io"
+                | "apiregistration.k8s.io"
+                | "flowcontrol.apiserver.k8s.io"
+                | "internal.apiserver.k8s.io"
+                | "resource.k8s.io"
+                | "storage.k8s.io"
+        )
 }

@@ -17,8 +17,8 @@ use crate::state::Shared;
 use crate::versions;
 use crate::write::{ObjectExt as _, OwnWrite, delete_entry, rfc3339, track_own};
 
-/// Namespaces that exist from the start and cannot be deleted.
-const SYSTEM: [&str; 3] = ["default", "kube-system", "kube-public"];
+/// Namespaces that exist from the start. All but the last cannot be deleted.
+const SYSTEM: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const SPACE: &str = "core/namespaces";
 
 /// Follows the namespaces.

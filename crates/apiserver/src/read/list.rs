@@ -134,11 +134,15 @@ pub(crate) fn select(shared: &Shared, call: &Call, options: &ListOptions) -> Res
     let mut items = page.items;
     let mut remaining = page.remaining;
     if !filter.is_everything() {
-        items.retain(|entry| filter.matches(&call.resource, entry));
-        if page_size > 0 && items.len() > page_size {
-            remaining = items.len() - page_size;
-            items.truncate(page_size);
-        }
+        remaining = match names_one(call, &filter) {
+            true => {
+                items.retain(|entry| filter.matches(&call.resource, entry));
+                0
+            }
+            false => keep_page(&mut items, page_size, |entry| {
+                filter.matches(&call.resource, entry)
+            }),
+        };
     }
     let revision = start.shown.unwrap_or(page.revision);
     let more = (remaining > 0).then(|| items.last()).flatten();
@@ -150,6 +154,26 @@ pub(crate) fn select(shared: &Shared, call: &Call, options: &ListOptions) -> Res
         continue_token,
         items,
     })
+}
+
+/// Keeps what matches, up to the size of a page, and returns how many come after the last of them: what these are is not
+/// looked at, and so the last page may be empty.
+fn keep_page(items: &mut Vec<Arc<Entry>>, size: usize, matches: impl Fn(&Entry) -> bool) -> usize {
+    let n_all = items.len();
+    let (mut n_seen, mut n_kept) = (0, 0);
+    items.retain(|entry| {
+        let is_full = size > 0 && n_kept == size;
+        let keep = !is_full && matches(entry);
+        n_seen += usize::from(!is_full);
+        n_kept += usize::from(keep);
+        keep
+    });
+    n_all - n_seen
+}
+
+/// Whether only one key is looked at: that of a name, where it is known in which namespace.
+fn names_one(call: &Call, filter: &Filter) -> bool {
+    filter.exact_name().is_some() && (!call.resource.namespaced || !call.target.namespace.is_empty())
 }
 
 /// The keys of one namespace, or all.

@@ -10,7 +10,7 @@ use skopos_object::{Details, GroupResource, Status, json};
 use skopos_store::{Entry, Expect, WriteError};
 
 use self::plan::{Plan, plan};
-use super::{ObjectExt as _, commit, prepare};
+use super::{ObjectExt as _, commit};
 use crate::call::{Answer, Call};
 use crate::options::{DeleteOptions, ListOptions};
 use crate::present::{self, Types};
@@ -43,7 +43,10 @@ pub(crate) async fn delete(shared: &Shared, call: &Call) -> Result<Answer, Statu
     let key = call.key();
     let deleted = delete_entry(shared, &call.resource, &key, &options, call.now).await?;
     match deleted.ok_or_else(|| call.not_found())? {
-        Deleted::Marked(entry) => Ok(Answer::Stored { code: 200, entry }),
+        Deleted::Marked(entry) => {
+            let code = if options.not_orphaning { 202 } else { 200 };
+            Ok(Answer::Stored { code, entry })
+        }
         Deleted::Gone(mut last) if strategy::returns_deleted_object(&call.resource) => {
             versions::to_served(&call.resource, &mut last);
             Ok(Answer::Object {
@@ -175,18 +178,6 @@ fn holds_namespace(resource: &Resource, object: &Value) -> bool {
 /// An object without finalizers that is nevertheless not to be removed yet.
 pub(crate) fn is_held(resource: &Resource, object: &Value) -> bool {
     holds_namespace(resource, object) || plan::grace_seconds(object) > 0
-}
-
-/// `/finalize` of a namespace changes nothing but its `spec.finalizers`.
-pub(super) fn prepare_finalize(new: &mut Value, old: &Value) {
-    let finalizers = new.pointer("/spec/finalizers").cloned();
-    let mut merged = old.clone();
-    prepare::carry_over(&mut merged, new);
-    *new = merged;
-    match finalizers {
-        Some(finalizers) => new["spec"] = serde_json::json!({"finalizers": finalizers}),
-        None => new["spec"] = serde_json::json!({}),
-    }
 }
 
 fn check_preconditions(

@@ -150,8 +150,16 @@ pub(super) fn prepare_status_update(call: &Call, new: &mut Value, old: &Value) -
     Ok(())
 }
 
+/// Makes a namespace ready that came through `/finalize`: all but the status may differ.
+pub(super) fn prepare_finalize(call: &Call, new: &mut Value, old: &Value) -> Result<(), Status> {
+    match_namespace(&call.resource, new, &call.target.namespace)?;
+    metadata::fill_for_update(new, old);
+    copy_field(new, old, "status");
+    Ok(())
+}
+
 /// What a write brings along besides the part of the object that it changes.
-pub(super) fn carry_over(merged: &mut Value, new: &Value) {
+fn carry_over(merged: &mut Value, new: &Value) {
     let version = new.meta_str("resourceVersion").to_owned();
     merged.set_meta("resourceVersion", version);
     match new.meta("managedFields") {

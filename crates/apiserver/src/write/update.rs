@@ -26,11 +26,24 @@ pub(crate) async fn update(shared: &Shared, call: &Call) -> Result<Answer, Statu
     check_name(call, &object)?;
     let absent = shared.store.get(&call.resource.space, &call.key()).is_none();
     if absent && call.target.subresource.is_empty() && strategy::creates_on_update(&call.resource) {
-        let entry = create::insert(shared, call, object, &options).await?;
+        let entry = create::insert(shared, call, to_be_made(call, object)?, &options).await?;
         return Ok(Answer::Stored { code: 201, entry });
     }
     let entry = modify(shared, call, &options, Change::Replace(&object)).await?;
     Ok(Answer::Stored { code: 200, entry })
+}
+
+/// What is not there has no uid, so that none can be asked for; a version is no matter.
+fn to_be_made(call: &Call, mut object: Value) -> Result<Value, Status> {
+    check_uid(call, &object, "")?;
+    match object.meta_str("resourceVersion") {
+        "" => {}
+        version => {
+            parse_version(version)?;
+            object.remove_meta("resourceVersion");
+        }
+    }
+    Ok(object)
 }
 
 pub(super) fn check_name(call: &Call, object: &Value) -> Result<(), Status> {
@@ -108,32 +121,46 @@ fn check_preconditions(
     is_put: bool,
 ) -> Result<(), Status> {
     let resource = &call.resource;
-    let conflict = |why: String| Status::conflict(&resource.group_resource(), &call.target.name, &why);
-    let uid = new.uid();
-    if is_put && !uid.is_empty() && uid != old.uid() {
-        return Err(conflict(format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            if resource.custom().is_some() {
-                format!("{}/", resource.group)
-            } else {
-                String::new()
-            },
-            resource.plural,
-            entry.key,
-            old.uid(),
-        )));
+    if is_put {
+        check_uid(call, new, old.uid())?;
     }
     match new.meta_str("resourceVersion") {
         "" | "0" if strategy::updates_unconditionally(resource) => Ok(()),
         "" | "0" => Err(version_required(call)),
-        version => match version.parse::<u64>() {
-            Ok(version) if version == entry.modified.0 => Ok(()),
-            Ok(_) => Err(Status::modified(&resource.group_resource(), &call.target.name)),
-            Err(_) => Err(commit::storage_error(format!(
-                "strconv.ParseUint: parsing {version:?}: invalid syntax"
-            ))),
+        version => match parse_version(version)? {
+            version if version == entry.modified.0 => Ok(()),
+            _ => Err(Status::modified(&resource.group_resource(), &call.target.name)),
         },
     }
+}
+
+/// Whether an object that was sent is the one that is there, if it says which it is.
+pub(crate) fn check_uid(call: &Call, sent: &Value, found: &str) -> Result<(), Status> {
+    let uid = sent.uid();
+    if uid.is_empty() || uid == found {
+        return Ok(());
+    }
+    let resource = &call.resource;
+    let group = match resource.custom() {
+        Some(_) => format!("{}/", resource.group),
+        None => String::new(),
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {found}",
+        resource.plural,
+        call.key(),
+    );
+    Err(Status::conflict(
+        &resource.group_resource(),
+        &call.target.name,
+        &why,
+    ))
+}
+
+fn parse_version(version: &str) -> Result<u64, Status> {
+    version
+        .parse()
+        .map_err(|_| commit::storage_error(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")))
 }
 
 fn version_required(call: &Call) -> Status {
@@ -150,7 +177,7 @@ fn run_pipeline(shared: &Shared, call: &Call, new: &mut Value, old: &Value) -> R
     };
     match (operation, call.target.subresource.as_str()) {
         (Operation::UpdateStatus { .. }, _) => prepare::prepare_status_update(call, new, old)?,
-        (_, "finalize") => super::delete::prepare_finalize(new, old),
+        (_, "finalize") => prepare::prepare_finalize(call, new, old)?,
         _ => prepare::prepare_update(call, new, old)?,
     }
     shared.admit(call, new, operation)?;
