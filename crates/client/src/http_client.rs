@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, Response, Uri, header};
+use http::{HeaderMap, Method, Response, Uri, header};
 use kube::client::Body;
 use serde_json::Value;
 use skopos_object::{HistoryId, ListWatchError, Reason, Status};
@@ -16,12 +16,11 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
 use crate::body::Chunks;
+use crate::call::{Call, IDENTITY};
 use crate::guard::Sent;
 use crate::history::HistoryOfServer;
 use crate::limits::{Bucket, Limits, Retry};
 use crate::requests::Requests;
-use crate::resource::escape;
-use crate::transport::LongLived;
 use crate::warning::warnings;
 use crate::{Error, Fate, WriteGuard};
 
@@ -53,133 +52,6 @@ impl std::fmt::Debug for Client {
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// How long an answer other than a list or a watch may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A request to be sent.
-#[derive(Debug, Clone)]
-pub struct Call {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    query: String,
-    accept: &'static str,
-    pub(crate) content_type: Option<&'static str>,
-    pub(crate) body: Bytes,
-    reading: Reading,
-}
-
-/// How an answer is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
-    /// At once.
-    Whole,
-    /// Item by item; there may be much of it.
-    List,
-    /// For as long as the server goes on.
-    Watch,
-}
-
-impl Call {
-    /// Starts a request for JSON.
-    pub fn new(method: Method, path: impl Into<String>) -> Self {
-        Self {
-            method,
-            path: path.into(),
-            query: String::new(),
-            accept: "application/json",
-            content_type: None,
-            body: Bytes::new(),
-            reading: Reading::Whole,
-        }
-    }
-
-    /// Starts a GET for JSON.
-    pub fn get(path: impl Into<String>) -> Self {
-        Self::new(Method::GET, path)
-    }
-
-    /// Adds a query parameter.
-    #[must_use]
-    pub fn query(mut self, name: &str, value: &str) -> Self {
-        self.query.push(if self.query.is_empty() { '?' } else { '&' });
-        self.query.push_str(&escape(name));
-        self.query.push('=');
-        self.query.push_str(&escape(value));
-        self
-    }
-
-    /// Adds a query parameter unless it is empty.
-    #[must_use]
-    pub fn query_if(self, name: &str, value: &str) -> Self {
-        if value.is_empty() {
-            self
-        } else {
-            self.query(name, value)
-        }
-    }
-
-    /// Asks for another media type than plain JSON.
-    #[must_use]
-    pub fn accept(mut self, media_type: &'static str) -> Self {
-        self.accept = media_type;
-        self
-    }
-
-    /// Sends a body.
-    #[must_use]
-    pub fn body(mut self, content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        self.content_type = Some(content_type);
-        self.body = body.into();
-        self
-    }
-
-    /// Returns the method.
-    pub fn method(&self) -> &Method {
-        &self.method
-    }
-
-    /// Returns the path, without its query.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Says how the answer is read.
-    pub(crate) fn reading(mut self, reading: Reading) -> Self {
-        self.reading = reading;
-        self
-    }
-
-    /// Names the request in messages.
-    pub(crate) fn describe(&self) -> String {
-        format!("{} {}", self.method, self.path)
-    }
-
-    fn request(&self, list_encoding: &str, acting_as: Option<&str>) -> Result<Request<Body>, Error> {
-        let encoding = match self.reading {
-            Reading::List => list_encoding,
-            // Compressed watches are cut into one gzip member per event, which costs more than it saves.
-            Reading::Whole | Reading::Watch => IDENTITY,
-        };
-        let mut builder = Request::builder()
-            .method(self.method.clone())
-            .uri(format!("{}{}", self.path, self.query))
-            .header(header::ACCEPT, self.accept)
-            .header(header::ACCEPT_ENCODING, encoding);
-        if let Some(user) = acting_as {
-            builder = builder.header("Impersonate-User", user);
-        }
-        if let Some(content_type) = self.content_type {
-            builder = builder.header(header::CONTENT_TYPE, content_type);
-        }
-        if self.reading == Reading::Watch {
-            builder = builder.extension(LongLived);
-        }
-        builder
-            .body(Body::from(self.body.clone()))
-            .map_err(|error| Error::Unsendable {
-                request: self.describe(),
-                detail: error.to_string(),
-            })
-    }
-}
 
 /// What the server answered to a call that succeeded.
 #[derive(Debug, Clone)]
@@ -391,8 +263,6 @@ async fn before<T>(until: Instant, work: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-const IDENTITY: &str = "identity";
-
 /// Compressed lists take a fifth to a twentieth of the bytes and cost kube-apiserver no more than encrypting what they
 /// save. From a server on this machine bytes cost next to nothing: docs/benchmarks.md#lists-compressed-or-not.
 fn list_encoding(server: &str) -> &'static str {
@@ -497,14 +367,5 @@ mod tests {
         ] {
             assert_eq!(list_encoding(server), encoding, "{server}");
         }
-    }
-
-    #[test]
-    fn query_is_escaped() {
-        let call = Call::get("/x")
-            .query("labelSelector", "a in (b,c)")
-            .query_if("limit", "")
-            .query("w", "1");
-        assert_eq!(call.query, "?labelSelector=a%20in%20%28b%2Cc%29&w=1");
     }
 }

@@ -22,6 +22,7 @@
 mod account;
 mod api;
 mod body;
+mod call;
 mod catalog;
 mod collections;
 mod connect;
@@ -46,13 +47,14 @@ mod watch;
 
 pub use account::ServiceAccount;
 pub use api::{Api, DeleteParams, Patch, Propagation, WriteParams};
+pub use call::Call;
 pub use catalog::{Catalog, GroupFailure, Resolved, UnknownResource};
 pub use collections::Discovery;
 pub use connect::{ConnectError, InCluster, Pod, SERVICE_ACCOUNT_DIR, Sources, Tried, connect};
 pub use discovery::discover;
 pub use error::Error;
 pub use guard::{Fate, WriteGuard};
-pub use http_client::{Answer, Call, Client};
+pub use http_client::{Answer, Client};
 pub use limits::{Limits, Rate, Retry};
 pub use list::{ListParams, ListStream};
 pub use resource::Resource;

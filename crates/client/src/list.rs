@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use skopos_object::{Malformed, Object, ObjectReader};
 
 use crate::body::Chunks;
-use crate::http_client::Reading;
+use crate::call::Reading;
 use crate::malformed::{malformed, named, read};
 use crate::split::{ItemSink, ListMeta, ListSplitter, MAX_ITEM_BYTES};
 use crate::{Api, Call, Error};

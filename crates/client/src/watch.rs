@@ -10,7 +10,7 @@ use skopos_object::{Malformed, Object, ObjectReader, Op, ResourceVersion, Status
 use tokio::time::{Instant, Sleep};
 
 use crate::body::Chunks;
-use crate::http_client::Reading;
+use crate::call::Reading;
 use crate::lines::{Line, Lines, MAX_LINE_BYTES};
 use crate::malformed::{malformed, named, read};
 use crate::sips::Sips;
