@@ -16,7 +16,8 @@ pub enum Outcome {
     /// It is done, and wants to run again after this time; a change in between comes first.
     RequeueAfter(Duration),
     /// It could not be begun with, and is handed out again after this time as if nothing had happened: with its priority
-    /// and its failures. A change in between comes first.
+    /// and its failures. A change in between comes first. It takes nothing from the rate limit, and is no work in the
+    /// metrics.
     PutOff(Duration),
     /// It failed for this reason, and is tried again after its backoff.
     Failed(String),

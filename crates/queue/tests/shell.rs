@@ -1,12 +1,13 @@
 //! The async shell, on a paused clock.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use skopos_queue::{AddOptions, Config, Leftovers, Metrics, Outcome, Queue, Unfinished};
+use skopos_queue::{AddOptions, Config, Leftovers, Metrics, Outcome, Queue, RateLimit, Unfinished};
 
 fn queue() -> Queue<u32> {
     Queue::new(Config {
@@ -141,6 +142,71 @@ async fn many_workers_process_every_key() {
     let mut seen = workers.join_all().await.concat();
     seen.sort_unstable();
     assert_eq!(seen, (0..20_000).collect::<Vec<_>>());
+}
+
+/// The turn of a key that is put off is another's, also of one for which a worker waits already.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_for_the_rate_limit_has_the_turn_of_a_key_that_is_put_off() {
+    let queue = Queue::new(Config {
+        rate_limit: Some(RateLimit {
+            per_second: 0.01,
+            burst: 1,
+        }),
+        ..Config::default()
+    });
+    queue.add(1);
+    queue.add(2);
+    let first = queue.take().await.unwrap();
+    let next = tokio::spawn({
+        let queue = queue.clone();
+        async move { *queue.take().await.unwrap().key() }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    first.put_off(Duration::from_secs(3600));
+    let next = tokio::time::timeout(Duration::from_secs(1), next).await;
+    assert_eq!(next.unwrap().unwrap(), 2);
+}
+
+/// More tenants than have a series of their own. One of them leaves in between.
+#[tokio::test(start_paused = true)]
+async fn what_is_counted_of_tenants_never_becomes_less() {
+    let queue = Queue::new(Config {
+        tenant: |key: &String| key,
+        ..Config::default()
+    });
+    let (metrics, mut registry) = (Metrics::new(), Registry::default());
+    metrics.register(&mut registry);
+    queue.observe(&metrics);
+    for tenant in 0..150 {
+        queue.add(format!("tenant-{tenant:03}"));
+    }
+    for _ in 0..150 {
+        let work = queue.take().await.unwrap();
+        match work.key().as_str() {
+            "tenant-149" => work.failed("broken"),
+            _ => work.done(),
+        }
+    }
+    let before = tenants(&registry);
+    // Two metrics of a hundred tenants and of the rest.
+    assert_eq!(before.len(), 202);
+    queue.take().await.unwrap().done();
+    let after = tenants(&registry);
+    let is_less = |(name, value): &(&String, &f64)| after.get(*name).is_none_or(|now| now < *value);
+    let less: Vec<_> = before.iter().filter(is_less).collect();
+    assert!(less.is_empty(), "{less:?}");
+    assert_eq!(after.len(), 202);
+}
+
+/// What is counted of each tenant, by metric and labels.
+fn tenants(registry: &Registry) -> BTreeMap<String, f64> {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry).expect("metrics that can be written");
+    let lines = text.lines().filter(|line| line.starts_with("workqueue_tenant_"));
+    let samples = lines.filter_map(|line| line.rsplit_once(' '));
+    samples
+        .map(|(name, value)| (name.to_owned(), value.parse().expect("a number")))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]

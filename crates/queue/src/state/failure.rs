@@ -58,6 +58,9 @@ impl<K: Clone + Eq> State<K> {
 
     /// Lets a key become due anew after a while, as what it was: a change, or a scheduled retry.
     pub(super) fn put_off(&mut self, id: u32, delay: Duration, now: Moment) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.refund();
+        }
         // One that is always put off would keep a closed queue from draining.
         if self.closed.is_some() {
             self.absolve(id);

@@ -121,7 +121,9 @@ impl<K: Clone + Eq> State<K> {
         if let Some(times) = &mut self.stats.times {
             let waited = at.since(since);
             times.queued.record(waited);
-            self.ready.count_wait(entry.place().tenant, waited);
+            if let Some(tenant) = self.ready.count_wait(entry.place().tenant, waited) {
+                times.meet(tenant);
+            }
         }
     }
 

@@ -41,4 +41,9 @@ impl Limiter {
     pub(crate) fn spend(&mut self) {
         self.tokens -= 1.0;
     }
+
+    /// Nothing was done with what was handed out.
+    pub(crate) fn refund(&mut self) {
+        self.tokens = (self.tokens + 1.0).min(self.burst);
+    }
 }

@@ -210,7 +210,10 @@ impl<K: Clone + Eq> State<K> {
         self.running.remove(&mut self.entries, id);
         self.n_running -= 1;
         let entry = &mut self.entries[id as usize];
-        if let (Some(times), Phase::Running(since)) = (&mut self.stats.times, entry.phase()) {
+        let is_begun = !matches!(outcome, Outcome::PutOff(_));
+        if let (Some(times), Phase::Running(since)) = (&mut self.stats.times, entry.phase())
+            && is_begun
+        {
             times.worked.record(ended.since(since));
         }
         match outcome {

@@ -155,9 +155,12 @@ impl Ready {
         Some((gone.name, gone.waits))
     }
 
-    /// Counts how long a key waited, with its tenant: to search a map by name for each key would take longer.
-    pub(crate) fn count_wait(&mut self, tenant: u32, waited: Duration) {
-        self.tenants[tenant as usize].waits.record(waited);
+    /// Counts how long a key waited, with its tenant: to search a map by name for each key would take longer. The
+    /// tenant's name, if this is the first that is counted since it came.
+    pub(crate) fn count_wait(&mut self, tenant: u32, waited: Duration) -> Option<&str> {
+        let tenant = &mut self.tenants[tenant as usize];
+        tenant.waits.record(waited);
+        (tenant.waits.count == 1).then_some(&*tenant.name)
     }
 
     /// How long the keys of the tenants that are here waited since they came.

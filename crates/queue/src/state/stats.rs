@@ -49,14 +49,17 @@ pub(crate) struct Times {
 }
 
 impl Times {
+    /// Decides, before anything is counted of a tenant, whether it is counted apart. That stays so: a series that came and
+    /// went would be a counter that goes back.
+    pub(crate) fn meet(&mut self, tenant: &str) {
+        if self.by_tenant.len() < MAX_TENANTS && !self.by_tenant.contains_key(tenant) {
+            self.by_tenant.insert(tenant.into(), Waits::default());
+        }
+    }
+
     /// Counts how long keys of a tenant waited.
     pub(crate) fn add(&mut self, tenant: &str, waits: Waits) {
-        let has_room = self.by_tenant.len() < MAX_TENANTS;
-        let sum = match self.by_tenant.get_mut(tenant) {
-            Some(sum) => sum,
-            None if has_room => self.by_tenant.entry(tenant.into()).or_default(),
-            None => &mut self.other_tenants,
-        };
+        let sum = self.by_tenant.get_mut(tenant).unwrap_or(&mut self.other_tenants);
         sum.count += waits.count;
         sum.sum += waits.sum;
     }

@@ -267,6 +267,24 @@ fn debounce_waits_for_quiet_but_not_for_ever() {
 }
 
 #[test]
+fn a_key_that_is_put_off_takes_nothing_from_the_rate_limit() {
+    let mut bench = Bench::new(Config {
+        rate_limit: Some(RateLimit {
+            per_second: 0.1,
+            burst: 1,
+        }),
+        ..config()
+    });
+    bench.state.observe(bench.moment());
+    bench.add(1);
+    bench.add(2);
+    assert_eq!(bench.run(Outcome::PutOff(Duration::from_secs(60))), Some(1));
+    assert_eq!([bench.done(), bench.take().map(|(key, _)| key)], [Some(2), None]);
+    let worked = &bench.state.stats.times.as_ref().unwrap().worked;
+    assert_eq!(worked.counts.iter().sum::<u64>(), 1);
+}
+
+#[test]
 fn the_rate_limit_bounds_what_is_handed_out() {
     let mut bench = Bench::new(Config {
         rate_limit: Some(RateLimit {
