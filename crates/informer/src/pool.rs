@@ -52,7 +52,7 @@ pub struct Informers {
 pub struct InformersConfig {
     /// How each informer behaves, except for its selection.
     pub informer: InformerConfig,
-    /// How long an informer that no one uses goes on (default 30 s).
+    /// How long an informer that no one uses goes on (default 30 s); for ever with [`Duration::MAX`].
     pub grace: Duration,
     /// How long to wait at first before asking again for what is not served (default 1 s), then twice as
     /// long each time up to a minute.
@@ -246,7 +246,7 @@ impl Informers {
         let grace = self.shared.config.grace;
         let mut slots = self.shared.slots();
         slots.retain(|_, slot| {
-            let unused = slot.unused_since.is_some_and(|since| now >= since + grace);
+            let unused = slot.ends_after(grace).is_some_and(|end| now >= end);
             if unused {
                 slot.stop.cancel();
             }
@@ -261,10 +261,7 @@ impl Informers {
                 id
             });
         }
-        slots
-            .values()
-            .filter_map(|slot| Some(slot.unused_since? + grace))
-            .min()
+        slots.values().filter_map(|slot| slot.ends_after(grace)).min()
     }
 
     /// A task that panicked (in a source, say) is started again.
@@ -315,6 +312,11 @@ async fn wait_until(wake: Option<Instant>) {
 }
 
 impl Slot {
+    /// When it is stopped if nobody uses it until then. Never if that is too far away to be told.
+    fn ends_after(&self, grace: Duration) -> Option<Instant> {
+        self.unused_since?.checked_add(grace)
+    }
+
     fn new(config: &InformersConfig, id: &str, wanted: Wanted) -> Self {
         let mut config = config.informer.clone();
         config.reflector.selection = wanted.selection.clone();

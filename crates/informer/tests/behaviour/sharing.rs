@@ -123,6 +123,22 @@ async fn same_name_is_the_same_informer_until_a_while_after_its_last_user() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn with_a_grace_without_end_an_unused_informer_goes_on() {
+    let (cluster, server) = (Cluster::default(), Server::new());
+    cluster.serve("things", "v1", &server);
+    let config = InformersConfig {
+        grace: Duration::MAX,
+        ..InformersConfig::default()
+    };
+    with_config(&cluster, config, async |informers| {
+        informers.informer(things()).synced().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert!(informers.informer(things()).has_synced());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn p49_kind_deleted_and_created_again_under_twenty_informers() {
     let (cluster, server) = (Cluster::default(), Server::new());
     let definitions = Server::new();
