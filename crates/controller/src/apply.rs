@@ -17,8 +17,8 @@ impl Context {
     /// not now. Fields of others stay as they are.
     ///
     /// Takes any type of `k8s-openapi`, of your own, or JSON, with `apiVersion`, `kind` and `metadata.name`; without a
-    /// namespace it goes to the one of the object that is reconciled. Fields that others changed are taken back. If the
-    /// cache shows that nothing would change, nothing is sent.
+    /// namespace it goes to the one of the object that is reconciled, and if that has none it is an error. Fields that
+    /// others changed are taken back. If the cache shows that nothing would change, nothing is sent.
     pub async fn apply(&self, object: &impl Serialize) -> Result<Object, Error> {
         let (wanted, resource) = self.wanted(object).await?;
         self.apply_wanted(wanted, &resource).await
@@ -55,7 +55,17 @@ impl Context {
             return Err(Error::Invalid(format!("the {} to apply has no name", kind.kind)));
         }
         if resource.namespaced && is_empty(metadata.get("namespace")) {
-            metadata.insert("namespace".to_owned(), self.object().namespace().into());
+            let owner = self.object();
+            if owner.namespace().is_empty() {
+                let name = metadata["name"].as_str().unwrap_or_default();
+                return Err(Error::Invalid(format!(
+                    "the {} {name} to apply needs a namespace: the {} {} has none",
+                    kind.kind,
+                    owner.kind(),
+                    owner.name()
+                )));
+            }
+            metadata.insert("namespace".to_owned(), owner.namespace().into());
         }
         Ok((wanted, resource))
     }

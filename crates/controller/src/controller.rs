@@ -253,6 +253,10 @@ impl Builder {
 
     /// Does something when an object is gone, if it can be done without the object. To undo what was done
     /// outside, use a [`finalizer`](Self::finalizer): it also works when nobody was there to see it go.
+    ///
+    /// Called for objects of the controller's own kind that were there and went, if that counts ([`when`](Self::when)),
+    /// until it is [`Done`](Action::Done) or the object is there again. One that leaves what the controller selects by labels
+    /// or fields has gone from there, although it exists. A name that others refer to and nobody has was never there.
     pub fn when_gone<F>(mut self, act: impl Fn(ObjectKey, Client) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Action, Failure>> + Send + 'static,

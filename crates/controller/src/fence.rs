@@ -35,6 +35,16 @@ enum Standing {
     Leading { until: Instant, epoch: u64 },
 }
 
+impl Standing {
+    fn check(self) -> Result<Option<Instant>, NotLeading> {
+        match self {
+            Self::Alone => Ok(None),
+            Self::Leading { until, .. } if Instant::now() < until => Ok(Some(until)),
+            Self::Leading { .. } | Self::Standby => Err(NotLeading),
+        }
+    }
+}
+
 /// This process does not lead, or its lease may be over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this replica does not lead")]
@@ -90,10 +100,16 @@ impl Fence {
 
     /// Says until when it is certain to be open, if that ends at all.
     pub fn check(&self) -> Result<Option<Instant>, NotLeading> {
-        match *self.standing.borrow() {
-            Standing::Alone => Ok(None),
-            Standing::Leading { until, .. } if Instant::now() < until => Ok(Some(until)),
-            Standing::Leading { .. } | Standing::Standby => Err(NotLeading),
+        let standing = *self.standing.borrow();
+        standing.check()
+    }
+
+    /// As [`check`](Self::check), but only in the same term: its [`epoch`](Self::epoch) is still this one.
+    pub(crate) fn check_in(&self, term: Option<u64>) -> Result<Option<Instant>, NotLeading> {
+        let standing = *self.standing.borrow();
+        match standing {
+            Standing::Leading { epoch, .. } if term != Some(epoch) => Err(NotLeading),
+            standing => standing.check(),
         }
     }
 
@@ -134,8 +150,12 @@ impl Fence {
 
     /// Waits until it is closed, or was: also if it has been opened for another term since.
     pub async fn closed(&self) {
+        self.over(self.epoch()).await;
+    }
+
+    /// Waits until it is closed, or open for another term than this.
+    pub(crate) async fn over(&self, term: Option<u64>) {
         let mut standing = self.standing.clone();
-        let term = self.epoch();
         loop {
             standing.mark_unchanged();
             let Ok(until) = self.check() else {
@@ -226,6 +246,22 @@ mod tests {
         let begin = Instant::now();
         tokio::join!(fence.closed(), renew);
         assert_eq!((begin.elapsed(), fence.epoch()), (SECOND, Some(2)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_began_in_a_term_may_act_in_no_other() {
+        let keeper = FenceKeeper::closed();
+        let fence = keeper.fence();
+        let until = Instant::now() + 10 * SECOND;
+        keeper.open_until(until, 5);
+        assert_eq!(fence.check_in(Some(5)), Ok(Some(until)));
+        keeper.close();
+        assert_eq!(fence.check_in(Some(5)), Err(NotLeading));
+        keeper.open_until(until, 7);
+        let terms = [Some(5), None].map(|term| fence.check_in(term));
+        assert_eq!(terms, [Err(NotLeading); 2]);
+        assert_eq!(fence.check_in(Some(7)), Ok(Some(until)));
+        assert_eq!(Fence::open().check_in(None), Ok(None));
     }
 
     #[tokio::test(start_paused = true)]

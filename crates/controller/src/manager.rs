@@ -15,6 +15,7 @@ use skopos_informer::{Informers, InformersConfig};
 use skopos_object::ObjectKey;
 use skopos_process::Process;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -246,7 +247,7 @@ impl Manager {
             return deaths.error().map_or(Ok(()), Err);
         }
         // Any of them may wait for the thread that is blocked; whoever is not done in time ends with its set.
-        let _ = tokio::time::timeout(self.environment.cancel_grace, stop).await;
+        let _ = timeout(self.environment.cancel_grace, stop).await;
         Err(left_behind(&stuck, deaths.error()))
     }
 
@@ -310,6 +311,8 @@ fn left_behind(stuck: &[String], death: Option<io::Error>) -> io::Error {
 
 /// Gives the lease back, so that the next leader need not wait for its end. Not if a write may still happen beside it.
 async fn release(resigned: Resigned, outstanding: &Outstanding) {
+    /// With the default times the whole stop is over before Kubernetes kills the pod.
+    const LIMIT: Duration = Duration::from_secs(3);
     let held = resigned.holds_for();
     if held.is_some_and(|time| outstanding.may_happen_within(time)) {
         warn!(
@@ -317,9 +320,10 @@ async fn release(resigned: Resigned, outstanding: &Outstanding) {
         );
         return;
     }
-    match resigned.release().await {
-        Ok(release) => info!(?release, "stopped"),
-        Err(error) => warn!(%error, "could not give back the lease; the others wait for its end"),
+    match timeout(LIMIT, resigned.release()).await {
+        Ok(Ok(release)) => info!(?release, "stopped"),
+        Ok(Err(error)) => warn!(%error, "could not give back the lease; the others wait for its end"),
+        Err(_) => warn!(limit = ?LIMIT, "could not give back the lease in time; the others wait for its end"),
     }
 }
 

@@ -1,5 +1,8 @@
 //! What reconciles wrote, so that the next one of the same object does not begin before the caches show it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::error::Error as StdError;
@@ -20,9 +23,13 @@ use crate::outstanding::Outstanding;
 #[derive(Debug)]
 pub(crate) struct Watchman {
     fence: Fence,
+    /// The term of the reconcile. A task that it left behind may not write in a later one.
+    term: Option<u64>,
     outstanding: Outstanding,
     /// What is reconciled, if it is there.
     object: Option<Object>,
+    /// The fields by which caches select.
+    paths: Vec<String>,
     written: Mutex<Written>,
     /// The newest that a write to the object itself was answered with.
     newest: Mutex<Option<Value>>,
@@ -33,8 +40,28 @@ pub(crate) struct Watchman {
 pub(crate) struct Written {
     /// The newest state that writes to an object, or to a whole collection if it has no name, were answered with.
     pub(crate) states: BTreeMap<Place, State>,
-    /// Objects that were deleted with an answer that has no version, by their UIDs.
-    pub(crate) gone: Vec<(Place, String)>,
+    /// Objects that were deleted with an answer that does not have the version of their end.
+    pub(crate) gone: Vec<Gone>,
+}
+
+/// An object that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gone {
+    pub(crate) place: Place,
+    uid: String,
+    /// Of before. A newer one is what the delete made of an object that stays for its finalizers.
+    before: Option<ResourceVersion>,
+}
+
+impl Gone {
+    /// Whether it is not what a cache shows at its place.
+    pub(crate) fn is_over(&self, shown: Option<&Object>) -> bool {
+        let Some(shown) = shown.filter(|shown| shown.uid() == self.uid) else {
+            return true;
+        };
+        let before = self.before.as_ref();
+        before.is_some_and(|before| shown.resource_version() > *before)
+    }
 }
 
 /// As far as it matters to which caches show it.
@@ -43,15 +70,49 @@ pub(crate) struct State {
     pub(crate) version: ResourceVersion,
     /// Nothing if they are not known.
     pub(crate) labels: Option<Value>,
+    /// Those by which caches select, by their paths, as far as they are known.
+    pub(crate) fields: BTreeMap<String, String>,
+}
+
+impl State {
+    /// Of an object, if `object` is one and not something beside it.
+    fn of(object: Option<&Value>, version: ResourceVersion, paths: &[String]) -> Self {
+        let fields = object.into_iter().flat_map(|object| {
+            let known = |path: &String| Some((path.clone(), plain(object, path)?));
+            paths.iter().filter_map(known)
+        });
+        Self {
+            version,
+            labels: object.map(|object| object["metadata"]["labels"].clone()),
+            fields: fields.collect(),
+        }
+    }
+}
+
+/// The text of a field, if it is there and has one.
+fn plain(object: &Value, path: &str) -> Option<String> {
+    match path.split('.').try_fold(object, |value, name| value.get(name))? {
+        Value::String(text) => Some(text.clone()),
+        value @ (Value::Bool(_) | Value::Number(_)) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 impl Watchman {
     /// Over the writes of a reconcile of this object, or of one that is gone.
-    pub(crate) fn new(fence: &Fence, outstanding: &Outstanding, object: Option<&Object>) -> Arc<Self> {
+    /// `paths` are the fields by which caches select.
+    pub(crate) fn new(
+        (fence, term): (&Fence, Option<u64>),
+        outstanding: &Outstanding,
+        object: Option<&Object>,
+        paths: Vec<String>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             fence: fence.clone(),
+            term,
             outstanding: outstanding.clone(),
             object: object.cloned(),
+            paths,
             written: Mutex::default(),
             newest: Mutex::default(),
         })
@@ -95,7 +156,7 @@ impl Watchman {
 
 impl WriteGuard for Watchman {
     fn admit(&self, _: &Call) -> Result<Option<Instant>, Box<dyn StdError + Send + Sync>> {
-        let until = self.fence.check()?;
+        let until = self.fence.check_in(self.term)?;
         self.outstanding.sent();
         Ok(until)
     }
@@ -105,9 +166,13 @@ impl WriteGuard for Watchman {
     }
 
     fn written(&self, call: &Call, answer: &Answer) {
+        if call.is_dry_run() {
+            return;
+        }
         if let Some(place) = Place::of(call.path()) {
-            self.lock().note(place, call.method(), &answer.value);
-            self.keep_newest(&answer.value);
+            let (method, answer) = (call.method(), &answer.value);
+            self.lock().note(place, method, answer, &self.paths);
+            self.keep_newest(answer);
         }
     }
 }
@@ -117,7 +182,10 @@ impl Written {
         self.states.is_empty() && self.gone.is_empty()
     }
 
-    fn note(&mut self, mut place: Place, method: &Method, answer: &Value) {
+    fn note(&mut self, mut place: Place, method: &Method, answer: &Value, paths: &[String]) {
+        if method == Method::DELETE && place.key.name.is_empty() {
+            return self.note_deleted(&place, answer, paths);
+        }
         let version = version_of(answer);
         if !version.is_empty() {
             let text = |field: &str| answer["metadata"][field].as_str().unwrap_or_default();
@@ -127,12 +195,36 @@ impl Written {
             }
             // A scale, say, is answered without the labels of what it is of, and so are many objects at once.
             let is_known = !place.is_other && !place.key.name.is_empty();
-            let labels = is_known.then(|| answer["metadata"]["labels"].clone());
-            self.add(place, State { version, labels });
+            self.add(place, State::of(is_known.then_some(answer), version, paths));
         } else if method == Method::DELETE
             && let Some(uid) = answer["details"]["uid"].as_str()
         {
-            self.gone.push((place, uid.to_owned()));
+            self.gone.push(Gone {
+                place,
+                uid: uid.to_owned(),
+                before: None,
+            });
+        }
+    }
+
+    /// Notes objects that were deleted together. The answer has them as they were before, and its version is of before, too.
+    fn note_deleted(&mut self, place: &Place, answer: &Value, paths: &[String]) {
+        let items = answer["items"].as_array().into_iter().flatten();
+        // What is being deleted already need not change.
+        for item in items.filter(|item| item["metadata"]["deletionTimestamp"].is_null()) {
+            let text = |field: &str| item["metadata"][field].as_str().unwrap_or_default();
+            let (version, uid) = (version_of(item), text("uid").to_owned());
+            let place = Place {
+                key: ObjectKey::namespaced(text("namespace"), text("name")),
+                ..place.clone()
+            };
+            // A cache that does not show it yet has not seen it go.
+            self.add(place.clone(), State::of(Some(item), version.clone(), paths));
+            self.gone.push(Gone {
+                place,
+                uid,
+                before: Some(version),
+            });
         }
     }
 
@@ -358,133 +450,5 @@ impl Record {
                 ..Self::default()
             };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn paths_lead_to_collections_and_keys() {
-        let check = |path: &str, group: &str, resource: &str, key: &str| {
-            let place = Place::of(path).unwrap();
-            assert_eq!(place.collection, GroupResource::new(group, resource), "{path}");
-            assert_eq!(place.key.to_string(), key, "{path}");
-        };
-        check("/api/v1/namespaces/a/services/b", "", "services", "a/b");
-        check(
-            "/apis/apps/v1/namespaces/a/deployments",
-            "apps",
-            "deployments",
-            "a/",
-        );
-        check(
-            "/apis/x.io/v1/namespaces/a/things/b/status",
-            "x.io",
-            "things",
-            "a/b",
-        );
-        check("/api/v1/namespaces/a", "", "namespaces", "a");
-        check("/api/v1/namespaces/a/finalize", "", "namespaces", "a");
-        check("/apis/x.io/v1/lamps/b", "x.io", "lamps", "b");
-        assert_eq!(Place::of("/version"), None);
-    }
-
-    #[test]
-    fn a_write_that_changed_nothing_does_not_go_back_in_time() {
-        let things = || Place::of("/apis/x.io/v1/things/a").unwrap();
-        let mut written = Written::default();
-        for version in ["9", "10", "2"] {
-            written.note(
-                things(),
-                &Method::PATCH,
-                &json!({"metadata": {"resourceVersion": version}}),
-            );
-        }
-        assert_eq!(written.states[&things()].version.as_str(), "10");
-    }
-
-    #[test]
-    fn labels_are_known_of_objects_and_not_of_their_scale_and_chosen_names_are() {
-        let check = |path: &str, place: &str, labels: Option<Value>| {
-            let mut written = Written::default();
-            let metadata = json!({"name": "b", "resourceVersion": "7", "labels": {"l": "x"}});
-            written.note(
-                Place::of(path).unwrap(),
-                &Method::POST,
-                &json!({"metadata": metadata}),
-            );
-            let (noted, state) = written.states.pop_first().unwrap();
-            assert_eq!(
-                (noted.key.to_string().as_str(), state.labels),
-                (place, labels),
-                "{path}"
-            );
-        };
-        let labels = || Some(json!({"l": "x"}));
-        check("/apis/x.io/v1/namespaces/a/things", "a/b", labels());
-        check("/apis/x.io/v1/namespaces/a/things/b/status", "a/b", labels());
-        check("/apis/x.io/v1/namespaces/a/things/b/scale", "a/b", None);
-    }
-
-    #[test]
-    fn a_delete_answered_without_a_version_waits_for_the_absence_of_the_uid() {
-        let mut written = Written::default();
-        let place = Place::of("/api/v1/namespaces/a/services/b").unwrap();
-        written.note(
-            place,
-            &Method::DELETE,
-            &json!({"kind": "Status", "metadata": {}, "details": {"uid": "u"}}),
-        );
-        let place = Place::of("/api/v1/namespaces/a/services/b").unwrap();
-        assert_eq!(written.gone, [(place, "u".to_owned())]);
-    }
-
-    #[test]
-    fn what_is_no_longer_applied_is_forgotten_with_the_next_reconcile_that_is_done() {
-        let (records, key) = (Records::default(), ObjectKey::from("a/b"));
-        let to = |name: &str| (GroupResource::new("", "configmaps"), ObjectKey::from(name));
-        let applied = || Applied {
-            uid: "m".to_owned(),
-            hash: 1,
-        };
-        records.begin(&key);
-        records.set_applied(&key, "u", to("old"), applied());
-        records.set_applied(&key, "u", to("kept"), applied());
-        records.keep_touched(&key);
-        records.begin(&key);
-        assert_eq!(records.applied(&key, "u", &to("kept")), Some(applied()));
-        records.set_applied(&key, "u", to("new"), applied());
-        records.keep_touched(&key);
-        let known = ["old", "kept", "new"].map(|name| records.applied(&key, "u", &to(name)).is_some());
-        assert_eq!(known, [false, true, true]);
-    }
-
-    #[test]
-    fn records_of_a_deleted_object_do_not_concern_the_next_of_its_name() {
-        let records = Records::default();
-        let key = ObjectKey::from("a/b");
-        let mut written = Written::default();
-        let place = Place::of("/apis/x.io/v1/things/a").unwrap();
-        written.note(
-            place,
-            &Method::PUT,
-            &json!({"metadata": {"resourceVersion": "7"}}),
-        );
-        let to = (GroupResource::new("x.io", "things"), ObjectKey::from("a"));
-        let applied = Applied {
-            uid: "t".to_owned(),
-            hash: 1,
-        };
-        records.add(&key, "u-1", written);
-        records.set_applied(&key, "u-1", to.clone(), applied.clone());
-        assert!(records.pending(&key, "u-1").is_some());
-        assert_eq!(records.applied(&key, "u-1", &to), Some(applied));
-        assert_eq!(records.applied(&key, "u-2", &to), None);
-        assert!(records.pending(&key, "u-2").is_none());
-        assert!(records.pending(&key, "u-1").is_none());
     }
 }

@@ -4,6 +4,7 @@
 
 mod alive;
 mod caches;
+mod departed;
 mod hear;
 mod in_hand;
 mod takeover;
@@ -24,8 +25,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, error, error_span, info, warn};
 
 use self::caches::{Caches, Kept};
+use self::departed::Departed;
 use self::hear::Heard;
 use self::in_hand::InHand;
+use self::takeover::Holdup;
 use crate::deaths::Deaths;
 use crate::metrics::{ControllerMetrics, Metrics};
 use crate::outstanding::Outstanding;
@@ -62,8 +65,10 @@ pub(crate) struct Shared {
     caches: Caches,
     /// The term for which the caches are up to date. Held while they are brought up to date.
     current: tokio::sync::Mutex<Option<u64>>,
+    holdup: Holdup,
     records: Records,
     heard: Heard,
+    departed: Departed,
     in_hand: InHand,
     metrics: ControllerMetrics,
     /// Ends the reconciles that still run.
@@ -87,7 +92,7 @@ impl Controller {
         let span = error_span!("controller", controller = self.name);
         let what = format!("controller {}", self.name);
         let shared = Arc::new(Shared::new(self, environment, queue));
-        shared.add_check();
+        shared.add_checks();
         let running = Arc::clone(&shared).run(shutdown.clone()).instrument(span);
         shared.watch(&what, &shutdown, running).await.unwrap_or_default()
     }
@@ -113,8 +118,10 @@ impl Shared {
             primary: SetOnce::new(),
             caches: Caches::default(),
             current: tokio::sync::Mutex::default(),
+            holdup: Holdup::default(),
             records: Records::default(),
             heard: Heard::default(),
+            departed: Departed::default(),
             in_hand: InHand::default(),
             metrics,
             cancel: CancellationToken::new(),
@@ -140,16 +147,22 @@ impl Shared {
             };
             hearing.spawn(hear.in_current_span());
         }
-        let mut stuck = Vec::new();
-        if shutdown.run_until_cancelled(all_synced(synced)).await.is_some() {
+        // Beside the workers: what is heard from then on leads to nothing, and two that do not end take no longer than one.
+        let stop_hearing = async {
+            shutdown.cancelled().await;
+            let limit = self.environment.cancel_grace;
+            if timeout(limit, hearing.shutdown()).await.is_err() {
+                error!("a predicate or a map does not end, and is left behind");
+            }
+        };
+        let work = async {
+            let synced = shutdown.run_until_cancelled(all_synced(synced)).await;
+            synced?;
             info!("caches are complete");
-            stuck = self.work_until(shutdown).await;
-        }
-        let limit = self.environment.cancel_grace;
-        if timeout(limit, hearing.shutdown()).await.is_err() {
-            error!("a predicate or a map does not end, and is left behind");
-        }
-        stuck
+            Some(self.work_until(shutdown.clone()).await)
+        };
+        let ((), stuck) = tokio::join!(stop_hearing, work);
+        stuck.unwrap_or_default()
     }
 
     /// Runs the workers until the last one has ended, or is known to be stuck. Returns what it is stuck with.
@@ -200,11 +213,12 @@ impl Shared {
     }
 
     /// One who watches over the writes of a reconcile.
-    fn watchman(&self, object: Option<&Object>) -> Arc<Watchman> {
+    fn watchman(&self, object: Option<&Object>, term: Option<u64>) -> Arc<Watchman> {
         let Environment {
             fence, outstanding, ..
         } = &self.environment;
-        Watchman::new(fence, outstanding, object)
+        let paths = self.caches.field_paths();
+        Watchman::new((fence, term), outstanding, object, paths)
     }
 
     pub(crate) fn client(&self) -> &Client {

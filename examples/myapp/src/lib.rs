@@ -45,16 +45,13 @@ async fn reconcile(app: MyApp, context: Context) -> Result<Action, Failure> {
     let available = deployment.get(&["status", "availableReplicas"]);
     let available = available.and_then(|n| n.as_i64()).unwrap_or(0);
     let wanted = app.spec.replicas;
-    let reason = if available >= wanted {
-        "AllAvailable"
-    } else {
-        "SomeUnavailable"
-    };
+    let enough = available >= wanted;
+    let reason = if enough { "AllAvailable" } else { "SomeUnavailable" };
     let message = format!("{available} of {wanted} replicas are available");
     context
         .status(|status| {
             status.set("availableReplicas", available);
-            status.condition("Available", available >= wanted, reason, message.as_str());
+            status.condition("Available", enough, reason, message.as_str());
         })
         .await?;
     Ok(Action::Done)

@@ -7,14 +7,23 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 
 impl Shared {
-    /// Has `/healthz` fail if one of the controller's tasks has ended unasked, or all of its workers are blocked.
-    pub(super) fn add_check(self: &Arc<Self>) {
+    /// Has `/healthz` fail if one of the controller's tasks has ended unasked, or all of its workers are blocked, and
+    /// `/readyz` if it leads and cannot begin to work.
+    pub(super) fn add_checks(self: &Arc<Self>) {
         let (check, deaths) = (self.check_name(), self.environment.deaths.clone());
         let shared = Arc::downgrade(self);
         self.environment.health.add_liveness(&self.check_name(), move || {
             deaths.check(&check)?;
             shared.upgrade().map_or(Ok(()), |shared| shared.check_workers())
         });
+        let shared = Arc::downgrade(self);
+        self.environment
+            .health
+            .add_readiness(&self.check_name(), move || {
+                shared.upgrade().map_or(Ok(()), |shared| {
+                    shared.holdup.check(shared.environment.fence.epoch())
+                })
+            });
     }
 
     /// Runs one of the controller's tasks to its end.
@@ -37,9 +46,8 @@ impl Shared {
     fn check_workers(&self) -> Result<(), String> {
         const NAMED: usize = 8;
         let config = &self.controller.config;
-        let mut blocked = self
-            .in_hand
-            .held_for(config.timeout + self.environment.cancel_grace);
+        let limit = config.timeout.saturating_add(self.environment.cancel_grace);
+        let mut blocked = self.in_hand.held_for(limit);
         if blocked.len() < config.concurrency {
             return Ok(());
         }

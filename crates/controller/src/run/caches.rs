@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use skopos_informer::{Informer, Wanted};
-use skopos_object::{Collection, Collections as _, Content, GroupResource};
+use skopos_object::{Collection, Collections as _, Content, FieldOperator, FieldRequirement, GroupResource};
 use tracing::warn;
 
 use super::Shared;
@@ -101,6 +101,19 @@ impl Caches {
         that_show.map(|cache| cache.informer.clone()).collect()
     }
 
+    /// The fields by which they select, the name aside.
+    pub(super) fn field_paths(&self) -> Vec<String> {
+        let all = self.lock();
+        let requirements = all
+            .iter()
+            .flat_map(|cache| cache.wanted.selection.fields.requirements());
+        let paths = requirements.map(|requirement| &requirement.path);
+        let mut paths: Vec<String> = paths.filter(|path| *path != "metadata.name").cloned().collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+
     fn has_collection(&self, informer: &Informer) -> bool {
         let all = self.lock();
         let mut of_name = all
@@ -122,14 +135,23 @@ impl Cache {
             .labels
             .as_ref()
             .is_none_or(|labels| selection.labels.matches_value(labels));
-        let name = selection.fields.exact("metadata.name");
-        let has_name = name.is_none_or(|name| place.key.name.is_empty() || name == place.key.name);
-        has_labels && has_name
+        let mut fields = selection.fields.requirements().iter();
+        has_labels && fields.all(|requirement| may_meet(requirement, place, state))
     }
 
     fn has(&self, place: &Place) -> bool {
         self.informer.store().get_key(&place.key).is_some()
     }
+}
+
+/// Whether an object in this state meets a requirement, or may. The server may see a value where the answer has none.
+fn may_meet(requirement: &FieldRequirement, place: &Place, state: &State) -> bool {
+    let value = match requirement.path.as_str() {
+        "metadata.name" => Some(&place.key.name).filter(|name| !name.is_empty()),
+        path => state.fields.get(path),
+    };
+    let is_to_be = requirement.op == FieldOperator::Equals;
+    value.is_none_or(|value| (*value == requirement.value) == is_to_be)
 }
 
 impl Shared {

@@ -113,8 +113,21 @@ impl Shared {
         for trouble in troubles {
             self.tell_of(change, trouble);
         }
+        if is_itself && self.controller.gone.is_some() {
+            self.follow_departures(change, &keys);
+        }
         for key in keys {
             self.add(key, told, is_itself);
+        }
+    }
+
+    /// Notes an object that went before its key is in the queue, if that counts; and that one is there, if it does not.
+    fn follow_departures(&self, change: &Change, counting: &[ObjectKey]) {
+        if let Some(object) = &change.new {
+            return self.departed.forget(&object.key());
+        }
+        for key in counting {
+            self.departed.note(key);
         }
     }
 

@@ -4,6 +4,7 @@
 //! behind. So a replica that begins to lead compares its caches with what the server has, once for each term.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -14,9 +15,11 @@ use skopos_object::{
     ObjectKey, OpenError, ResourceVersion,
 };
 use skopos_queue::{AddOptions, Priority};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Shared;
+use crate::Failure;
 
 /// Why the caches could not be compared.
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +35,15 @@ enum CompareError {
 impl Shared {
     /// Waits until the caches show all that was there when this replica began to lead. Once for each term, however
     /// many workers ask.
-    pub(super) async fn take_over(&self) {
-        let Some(epoch) = self.environment.fence.epoch() else {
+    pub(super) async fn take_over(&self, term: Option<u64>) {
+        let Some(epoch) = term else {
             return;
         };
         let mut current = self.current.lock().await;
         if *current == Some(epoch) {
             return;
         }
+        self.holdup.begin(epoch);
         for (wanted, informer) in self.caches.all() {
             self.catch_up(&wanted, &informer).await;
         }
@@ -50,6 +54,7 @@ impl Shared {
         }
         info!(epoch, "leads, with caches that are up to date");
         *current = Some(epoch);
+        self.holdup.end();
     }
 
     /// Has every object reconciled: what the leader before meant to do later for one of them went with it.
@@ -76,9 +81,17 @@ impl Shared {
         const PAUSE: Duration = Duration::from_secs(1);
         loop {
             match self.compare(wanted, informer).await {
-                Ok(behind) => return behind.is_over(informer).await,
+                Ok(behind) => {
+                    let kind = informer.name();
+                    let why = format!("the cache of {kind} does not show yet what the server has");
+                    self.holdup.set(why);
+                    return behind.is_over(informer).await;
+                }
                 Err(error) => {
-                    warn!(kind = informer.name(), %error, "cannot compare a cache with the server yet");
+                    let (kind, error) = (informer.name(), Failure::from(error));
+                    warn!(kind, %error, "cannot compare a cache with the server yet");
+                    let why = format!("cannot compare the cache of {kind} with the server: {error}");
+                    self.holdup.set(why);
                 }
             }
             tokio::time::sleep(PAUSE).await;
@@ -125,6 +138,55 @@ impl Shared {
             .map(|object| (object.key(), object.uid().to_owned()))
             .collect();
         Ok(behind)
+    }
+}
+
+/// What keeps a replica that leads from its work.
+#[derive(Debug, Default)]
+pub(super) struct Holdup {
+    state: Mutex<Option<Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// The term that waits. One that is over may leave this behind.
+    epoch: u64,
+    since: Instant,
+    why: String,
+}
+
+impl Holdup {
+    fn begin(&self, epoch: u64) {
+        *self.lock() = Some(Held {
+            epoch,
+            since: Instant::now(),
+            why: "the caches are being compared with the server".to_owned(),
+        });
+    }
+
+    fn set(&self, why: String) {
+        if let Some(held) = &mut *self.lock() {
+            held.why = why;
+        }
+    }
+
+    fn end(&self) {
+        *self.lock() = None;
+    }
+
+    /// Fails if the present term waits for longer than it takes to compare most caches.
+    pub(super) fn check(&self, epoch: Option<u64>) -> Result<(), String> {
+        const USUAL: Duration = Duration::from_secs(5);
+        match &*self.lock() {
+            Some(held) if epoch == Some(held.epoch) && held.since.elapsed() > USUAL => {
+                Err(format!("leads and does nothing yet: {}", held.why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use skopos_informer::Informer;
 use skopos_object::{Object, ObjectKey};
 use skopos_queue::{Outcome, Work};
 use tokio::time::Instant;
@@ -12,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span, debug, error, error_span, info, warn};
 
 use super::Shared;
+use super::departed::Departure;
 use super::hear::Cause;
 use crate::action::LEAST_PAUSE;
 use crate::finalizer::{self, Life};
 use crate::panics::text_of;
-use crate::records::Written;
+use crate::records::{Place, State, Written};
 use crate::{Action, Context, EventKind, Failure};
 
 /// How a reconcile ended.
@@ -27,6 +29,15 @@ enum Ended {
     TimedOut,
     /// This replica ceased to lead, or the process stops.
     Cancelled,
+}
+
+/// What ended.
+#[derive(Clone, Copy, Debug)]
+enum After<'a> {
+    /// The reconcile of this object.
+    Reconcile(&'a Object),
+    /// What is done because an object went.
+    Departure(Departure),
 }
 
 impl Ended {
@@ -49,19 +60,21 @@ impl Shared {
                 () = fence.opened() => {}
                 () = stop.cancelled() => return,
             }
+            // One term for both: in the next the caches have to be compared anew before a key is taken.
+            let term = fence.epoch();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = fence.closed() => continue,
-                () = self.take_over() => {}
+                () = fence.over(term) => continue,
+                () = self.take_over(term) => {}
             }
             tokio::select! {
                 biased;
-                () = fence.closed() => {}
+                () = fence.over(term) => {}
                 work = self.queue.take() => match work {
                     Some(work) => {
                         let _held = self.in_hand.hold(work.key());
-                        self.process(work).await;
+                        self.process(work, term).await;
                     }
                     None => return,
                 },
@@ -69,17 +82,18 @@ impl Shared {
         }
     }
 
-    async fn process(self: &Arc<Self>, work: Work<ObjectKey>) {
+    /// `term` is the one in which the caches were compared: whatever is done here is done in no other.
+    async fn process(self: &Arc<Self>, work: Work<ObjectKey>, term: Option<u64>) {
         let key = work.key().clone();
         let Some(object) = self.informer.store().get_key(&key) else {
-            return self.process_gone(work, &key).await;
+            return self.process_gone(work, &key, term).await;
         };
         if let Some(pause) = self.pause_for_caches(&key, object.uid()) {
             return work.put_off(pause);
         }
         // Read again: what was written may have come into the cache only now.
         let Some(object) = self.informer.store().get_key(&key) else {
-            return self.process_gone(work, &key).await;
+            return self.process_gone(work, &key, term).await;
         };
         if object.is_deleting() && self.controller.finalizer.is_none() && !self.controller.config.deleting {
             debug!(object = %key, "is being deleted: nothing to do");
@@ -98,18 +112,25 @@ impl Shared {
             waited_ms = waited_ms(&work),
         );
         let cause = self.follow(&key, &span);
-        let reconciled = self.process_object(&work, object.clone());
+        let reconciled = self.process_object(&work, object.clone(), term);
         let ended = reconciled.instrument(span.clone()).await;
-        self.finish(work, Some(&object), ended, cause, &span);
+        self.finish(work, After::Reconcile(&object), ended, cause, &span);
     }
 
-    async fn process_object(self: &Arc<Self>, work: &Work<ObjectKey>, object: Object) -> Ended {
-        let watchman = self.watchman(Some(&object));
+    async fn process_object(
+        self: &Arc<Self>,
+        work: &Work<ObjectKey>,
+        object: Object,
+        term: Option<u64>,
+    ) -> Ended {
+        let watchman = self.watchman(Some(&object), term);
         let uid = object.uid().to_owned();
         let context = Context::new(Arc::clone(self), object, work.attempt(), &watchman);
         let shared = Arc::clone(self);
         self.records.begin(work.key());
-        let ended = self.timed(async move { shared.reconcile(context).await }).await;
+        let ended = self
+            .timed(term, async move { shared.reconcile(context).await })
+            .await;
         // However it ended: what was written was written.
         self.records.add(work.key(), &uid, watchman.take());
         if matches!(ended, Ended::Returned(Ok(Action::Done))) {
@@ -118,13 +139,14 @@ impl Shared {
         ended
     }
 
-    async fn process_gone(self: &Arc<Self>, work: Work<ObjectKey>, key: &ObjectKey) {
+    async fn process_gone(self: &Arc<Self>, work: Work<ObjectKey>, key: &ObjectKey, term: Option<u64>) {
         self.records.forget(key);
-        let Some(gone) = &self.controller.gone else {
+        let (Some(gone), Some(departure)) = (&self.controller.gone, self.departed.of(key)) else {
             self.heard.take(key);
             return work.done();
         };
-        let watchman = self.watchman(None);
+        self.departed.take_up(key);
+        let watchman = self.watchman(None, term);
         let client = self.environment.client.clone().guarded(watchman);
         let span = error_span!(
             parent: None,
@@ -138,10 +160,13 @@ impl Shared {
         let cause = self.follow(key, &span);
         let (gone, key) = (Arc::clone(gone), key.clone());
         let ended = self
-            .timed(async move { gone(key, client).await })
+            .timed(term, async move { gone(key, client).await })
             .instrument(span.clone())
             .await;
-        self.finish(work, None, ended, cause, &span);
+        if matches!(ended, Ended::Returned(Ok(Action::Done))) {
+            self.departed.settle(work.key(), departure);
+        }
+        self.finish(work, After::Departure(departure), ended, cause, &span);
     }
 
     /// Links a reconcile with the change that led to it, if one did.
@@ -158,7 +183,7 @@ impl Shared {
     fn finish(
         &self,
         work: Work<ObjectKey>,
-        object: Option<&Object>,
+        after: After<'_>,
         ended: Ended,
         cause: Option<Cause>,
         span: &Span,
@@ -174,32 +199,51 @@ impl Shared {
             self.heard.put_back(work.key(), cause);
         }
         let outcome = span.in_scope(|| self.outcome(ended));
-        if let Some(object) = object {
-            self.tell_of_giving_up(object, &work, &outcome);
+        if let Outcome::Terminal(why) | Outcome::Failed(why) = &outcome
+            && work.is_given_up_after(&outcome)
+        {
+            match after {
+                After::Reconcile(object) => self.tell_of_giving_up(object, why),
+                After::Departure(departure) => self.give_up(work.key(), departure),
+            }
         }
         work.finish(outcome);
     }
 
-    /// Tells those who look at an object that nothing more is done for it, if that is so.
-    fn tell_of_giving_up(&self, object: &Object, work: &Work<ObjectKey>, outcome: &Outcome) {
-        let (Outcome::Terminal(why) | Outcome::Failed(why)) = outcome else {
-            return;
-        };
-        if self.controller.config.failure_events && work.is_given_up_after(outcome) {
+    /// Tells those who look at an object that nothing more is done for it.
+    fn tell_of_giving_up(&self, object: &Object, why: &str) {
+        if self.controller.config.failure_events {
             let note = format!("given up until it changes: {why}");
             let recorder = &self.environment.recorder;
             recorder.event(object, EventKind::Warning, "ReconcileFailed", "Reconcile", note);
         }
     }
 
+    /// Keeps in mind that an object went, for as long as somebody may put back its dead letter.
+    fn give_up(&self, key: &ObjectKey, departure: Departure) {
+        let max = self.controller.config.queue.max_dead_letters;
+        let dead_letters = || {
+            self.queue
+                .dead_letters()
+                .into_iter()
+                .map(|letter| letter.key)
+                .collect()
+        };
+        self.departed.give_up(key, departure, max, dead_letters);
+    }
+
     /// Runs a reconcile to its end, whichever that is.
-    async fn timed(&self, reconcile: impl Future<Output = Result<Action, Failure>>) -> Ended {
+    async fn timed(
+        &self,
+        term: Option<u64>,
+        reconcile: impl Future<Output = Result<Action, Failure>>,
+    ) -> Ended {
         let begin = Instant::now();
         self.metrics.active.inc();
         let caught = AssertUnwindSafe(reconcile).catch_unwind();
         let ended = tokio::select! {
             biased;
-            () = self.environment.fence.closed() => Ended::Cancelled,
+            () = self.environment.fence.over(term) => Ended::Cancelled,
             () = self.cancel.cancelled() => Ended::Cancelled,
             ended = tokio::time::timeout(self.controller.config.timeout, caught) => match ended {
                 Ok(Ok(returned)) => Ended::Returned(returned),
@@ -298,7 +342,7 @@ impl Shared {
         const FIRST: Duration = Duration::from_millis(10);
         const LONGEST: Duration = Duration::from_millis(500);
         let (written, since) = self.records.pending(key, uid)?;
-        let seen = self.seen(&written).now_or_never().is_some();
+        let seen = self.is_seen(&written);
         let patience = self.controller.config.cache_patience;
         if !seen && since.elapsed() < patience {
             let n_looks = self.records.look_again(key);
@@ -314,23 +358,30 @@ impl Shared {
         None
     }
 
-    /// Waits until the caches show all that was written. What a cache does not follow is not waited for there.
-    async fn seen(&self, written: &Written) {
-        for (place, state) in &written.states {
-            for informer in self.caches.that_show(place, state) {
-                // One that has stopped shows nothing any more; nobody will reconcile then either.
-                let _ = match place.is_everywhere() {
-                    true => informer.seen(&state.version).await,
-                    false => informer.seen_in(&place.key.namespace, &state.version).await,
-                };
-            }
-        }
-        for (place, uid) in &written.gone {
-            for informer in self.caches.of(&place.collection) {
-                let _ = informer.gone(&place.key, uid).await;
-            }
-        }
+    /// Whether the caches show all that was written. What a cache does not follow is not asked of it.
+    fn is_seen(&self, written: &Written) -> bool {
+        written.states.iter().all(|(place, state)| {
+            let caches = self.caches.that_show(place, state);
+            caches.iter().all(|informer| shows(informer, place, state))
+        }) && written.gone.iter().all(|gone| {
+            let caches = self.caches.of(&gone.place.collection);
+            let shown = |informer: &Informer| informer.store().get_key(&gone.place.key);
+            caches
+                .iter()
+                .all(|informer| gone.is_over(shown(informer).as_ref()))
+        })
     }
+}
+
+/// Whether a cache has come to a state. One that has stopped shows nothing any more; nobody will reconcile then either.
+fn shows(informer: &Informer, place: &Place, state: &State) -> bool {
+    let seen = match place.is_everywhere() {
+        true => informer.seen(&state.version).now_or_never(),
+        false => informer
+            .seen_in(&place.key.namespace, &state.version)
+            .now_or_never(),
+    };
+    seen.is_some()
 }
 
 /// How long a key was ready before it was handed out.

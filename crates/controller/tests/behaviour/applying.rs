@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use skopos_client::{DeleteParams, Patch, WriteParams};
-use skopos_controller::{Action, Context, Controller, Failure};
+use skopos_controller::{Action, Context, Controller, ControllerConfig, Failure};
 use skopos_object::Object;
-use skopos_testkit::{Fault, Rule, eventually, value};
+use skopos_testkit::{Fault, Rule, definition, eventually, value};
 
 use crate::stage::{Notes, Stage, n_of};
 
@@ -290,4 +290,89 @@ async fn what_cannot_be_applied_is_said_in_words() {
         ])
         .await;
     running.stop().await;
+}
+
+/// Applied, written as status, and edited for the finalizer.
+#[tokio::test(start_paused = true)]
+async fn fields_belong_to_the_manager_that_is_configured_or_else_to_the_controllers_name() {
+    for (configured, expect) in [(None, "maps"), (Some("somebody"), "somebody")] {
+        let stage = Stage::new().await;
+        let config = ControllerConfig {
+            field_manager: configured.map(str::to_owned),
+            ..ControllerConfig::default()
+        };
+        let controller = Controller::for_("apps.x.io")
+            .named("maps")
+            .with(config)
+            .finalizer("x.io/held", |_: Object, _: Context| async { Ok(Action::Done) })
+            .reconcile(|app: Object, context: Context| async move {
+                context.status(|status| _ = status.set("phase", "Ready")).await?;
+                make_map(app, context).await
+            });
+        let running = stage.run(controller);
+        stage.create("a").await;
+        until_data(&stage, &json!({"n": "1", "odd": "yes"})).await;
+        let owners = |object: &serde_json::Value| -> Vec<String> {
+            let entries = object["metadata"]["managedFields"].as_array().unwrap();
+            let text =
+                |entry: &serde_json::Value, field: &str| entry[field].as_str().unwrap_or("").to_owned();
+            let named = entries.iter().map(|entry| (text(entry, "manager"), entry));
+            let ours = named.filter(|(manager, _)| manager == expect);
+            ours.map(|(_, entry)| format!("{} {}", text(entry, "operation"), text(entry, "subresource")))
+                .collect()
+        };
+        let map = stage.maps().get("a").await.unwrap();
+        assert_eq!(owners(&map), ["Apply "]);
+        let app = stage.apps().get("a").await.unwrap();
+        assert_eq!(owners(&app), ["Update ", "Update status"]);
+        running.stop().await;
+    }
+}
+
+/// Makes a map for the only cluster, in a namespace if it names one.
+async fn applied_for_a_cluster(namespace: Option<&str>) -> (Stage, String) {
+    let stage = Stage::new().await;
+    let mut clusters = definition("y.io", "v1", "Cluster", "clusters");
+    clusters["spec"]["scope"] = "Cluster".into();
+    stage.server.put(&clusters).await;
+    let notes = Notes::default();
+    let (seen, namespace) = (notes.clone(), namespace.map(str::to_owned));
+    let controller = Controller::for_("clusters.y.io").reconcile(move |_: Object, context: Context| {
+        let (seen, namespace) = (seen.clone(), namespace.clone());
+        async move {
+            let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+            if let Some(namespace) = namespace {
+                map["metadata"]["namespace"] = namespace.into();
+            }
+            let applied = context.apply_owned(&map).await;
+            seen.add(applied.map_or_else(|error| error.to_string(), |map| map.key().to_string()));
+            Ok::<_, Failure>(Action::Done)
+        }
+    });
+    let running = stage.run(controller);
+    stage
+        .server
+        .apply("{apiVersion: y.io/v1, kind: Cluster, metadata: {name: c}}")
+        .await;
+    notes.until_some().await;
+    running.stop().await;
+    (stage, notes.all().remove(0))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_namespace_and_is_for_one_that_has_none_is_refused_with_words() {
+    let (_, said) = applied_for_a_cluster(None).await;
+    assert_eq!(
+        said,
+        "the ConfigMap m to apply needs a namespace: the Cluster c has none"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_no_namespace_may_own_what_has_one() {
+    let (stage, said) = applied_for_a_cluster(Some("default")).await;
+    assert_eq!(said, "default/m");
+    let map = stage.maps().get("m").await.unwrap();
+    let owner = &map["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["kind"], &owner["name"]), (&json!("Cluster"), &json!("c")));
 }

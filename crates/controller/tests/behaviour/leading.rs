@@ -1,5 +1,6 @@
 //! Several replicas, of which one works.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -7,6 +8,7 @@ use skopos_controller::{Action, Context, Controller, EventKind, Failure, LeaderC
 use skopos_informer::Wanted;
 use skopos_object::{GroupVersionKind, Object};
 use skopos_testkit::{Fault, Faults, Rule, eventually};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::applying::{adding_a_field, until_data};
@@ -192,6 +194,42 @@ async fn a_leader_that_is_cut_off_stops_its_reconciles_and_sends_no_more_writes(
     stage.server.faults().clear();
     notes.until_count("begin a", 2).await;
     running.kill().await;
+}
+
+/// A task that outlives its reconcile writes once this replica leads again. Others may have led in between.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_an_earlier_term_is_withheld_in_a_later_one() {
+    let stage = Stage::new().await;
+    let (notes, go_on) = (Notes::default(), Arc::new(Notify::new()));
+    let (seen, waits) = (notes.clone(), go_on.clone());
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, context: Context| {
+        let (done, waits) = (seen.clone(), waits.clone());
+        seen.add(format!("{} {}", app.name(), n_of(&app)));
+        tokio::spawn(async move {
+            waits.notified().await;
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}});
+            let late = context.apply(&map).await;
+            done.add(late.map_or_else(|error| Failure::from(error).to_string(), |_| "written".to_owned()));
+        });
+        async { Ok::<_, Failure>(Action::Done) }
+    });
+    let running = replica(&stage, "only", controller);
+    stage.create("a").await;
+    notes.until(&["a 1"]).await;
+    let lost = Rule::write().resource("leases").then(Fault::unavailable(1));
+    let lost = stage.server.faults().add(lost);
+    until_leading(&running, false).await;
+    lost.remove();
+    until_leading(&running, true).await;
+    go_on.notify_one();
+    let text = "PATCH /api/v1/namespaces/default/configmaps/late was not sent: this replica does not lead";
+    notes.until(&["a 1", text]).await;
+    // One of this term may.
+    stage.set("a", 2).await;
+    notes.until_count("a 2", 1).await;
+    go_on.notify_one();
+    notes.until_count("written", 1).await;
+    running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -382,7 +420,7 @@ async fn one_that_leads_again_after_another_looks_at_every_object() {
     first.stop().await;
 }
 
-async fn until_leading(running: &Running, leads: bool) {
+pub(crate) async fn until_leading(running: &Running, leads: bool) {
     eventually(async || {
         let n = running.metric("leader_election_master_status");
         if (n == 1.0) == leads { Ok(()) } else { Err(n) }

@@ -11,12 +11,13 @@ use skopos_client::Client;
 use skopos_controller::{
     Action, Context, Controller, ControllerConfig, Failure, LeaderConfig, Manager, ManagerConfig,
 };
-use skopos_object::Object;
+use skopos_object::{GroupResource, Object, Status};
 use skopos_queue::Leftovers;
-use skopos_testkit::eventually;
+use skopos_testkit::{Fault, Rule, eventually};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::leading::until_leading;
 use crate::stage::{Notes, Stage, free_address, get, noting};
 
 /// An error whose text cannot be had: it takes the worker with it.
@@ -167,4 +168,83 @@ async fn healthz_fails_once_every_worker_is_blocked() {
     running.begin_to_stop();
     running.ended().await.unwrap_err();
     drop(leave);
+}
+
+/// On a clock that runs: it speaks over sockets.
+#[tokio::test]
+async fn healthz_answers_although_reconciles_may_take_for_ever() {
+    let mut stage = Stage::new().await;
+    let endpoint = free_address();
+    stage.config.endpoint = Some(endpoint);
+    let (notes, go_on) = (Notes::default(), Arc::new(Notify::new()));
+    let (seen, waits) = (notes.clone(), go_on.clone());
+    let config = ControllerConfig {
+        timeout: Duration::MAX,
+        ..ControllerConfig::default()
+    };
+    let controller = Controller::for_("apps.x.io")
+        .with(config)
+        .reconcile(move |_: Object, _: Context| {
+            let (seen, waits) = (seen.clone(), waits.clone());
+            async move {
+                seen.add("begins");
+                waits.notified().await;
+                Ok::<_, Failure>(Action::Done)
+            }
+        });
+    let running = stage.run(controller);
+    stage.create("a").await;
+    notes.until(&["begins"]).await;
+    let answer = get(endpoint, "/healthz").await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    go_on.notify_one();
+    running.stop().await;
+}
+
+/// It does nothing until it knows what the server has, and says so where somebody looks.
+#[tokio::test(start_paused = true)]
+async fn one_that_leads_and_cannot_compare_a_cache_is_not_ready() {
+    let mut stage = Stage::new().await;
+    let endpoint = free_address();
+    stage.config.leader = Some(LeaderConfig::new("default", "apps", "only"));
+    stage.config.endpoint = Some(endpoint);
+    let notes = Notes::default();
+    let running = stage.run(noting(&notes));
+    stage.create("a").await;
+    notes.until(&["a 1"]).await;
+    let lost = Rule::write().resource("leases").then(Fault::unavailable(1));
+    let lost = stage.server.faults().add(lost);
+    until_leading(&running, false).await;
+    assert!(readyz(endpoint).await.starts_with("HTTP/1.1 200 "));
+
+    let apps = GroupResource::new("x.io", "apps");
+    let forbidden = Status::forbidden(&apps, "", r#"User "a" cannot list resource "apps""#);
+    let forbidden = Rule::list().resource("apps").then(Fault::Answer(forbidden));
+    let forbidden = stage.server.faults().add(forbidden);
+    lost.remove();
+    until_leading(&running, true).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let answer = readyz(endpoint).await;
+    let why =
+        "leads and does nothing yet: cannot compare the cache of apps.x.io with the server: cannot list: ";
+    assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    assert!(
+        answer.contains(why) && answer.contains("is forbidden"),
+        "{answer}"
+    );
+
+    forbidden.remove();
+    stage.set("a", 2).await;
+    notes.until_count("a 2", 1).await;
+    let answer = readyz(endpoint).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    running.stop().await;
+}
+
+/// Asked on a clock that runs, because it speaks over sockets.
+async fn readyz(endpoint: SocketAddr) -> String {
+    tokio::time::resume();
+    let answer = get(endpoint, "/readyz").await;
+    tokio::time::pause();
+    answer
 }

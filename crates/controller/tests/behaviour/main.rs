@@ -8,6 +8,7 @@ mod applying;
 mod dead_letters;
 mod deleting;
 mod finalizing;
+mod going;
 mod hearing;
 mod leading;
 mod living;

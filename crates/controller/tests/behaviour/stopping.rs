@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use skopos_controller::{Action, Context, Controller, Failure, LeaderConfig, ManagerConfig};
+use skopos_controller::{Action, Context, Controller, EventKind, Failure, LeaderConfig, ManagerConfig};
 use skopos_object::Object;
+use skopos_testkit::{Fault, Rule};
 use tokio::time::Instant;
 
 use crate::stage::{Notes, Stage};
@@ -47,6 +48,40 @@ async fn cancels_what_does_not_finish_in_time() {
     running.stop().await;
     assert_eq!(notes.all(), ["begin a"]);
     assert!(begin.elapsed() >= stage.config.grace && begin.elapsed() < 2 * stage.config.grace);
+}
+
+/// Everything takes as long as it may: the reconcile, its event, and the lease.
+#[tokio::test(start_paused = true)]
+async fn stops_before_a_pod_is_killed_although_the_server_is_slow() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |_: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            context.event(EventKind::Normal, "Begun", "Wait", "for ever");
+            seen.add("begins");
+            std::future::pending().await
+        }
+    });
+    let config = ManagerConfig {
+        leader: Some(LeaderConfig::new("default", "apps", "one")),
+        ..ManagerConfig::new("x.io/apps")
+    };
+    let slow = |resource: &str, takes: u64| {
+        let slow = Rule::any().resource(resource);
+        let slow = slow.then(Fault::Slow(Duration::from_secs(takes)));
+        stage.server.faults().add(slow);
+    };
+    slow("events", 3600);
+    let running = stage.run_with(config, controller);
+    stage.create("a").await;
+    notes.until(&["begins"]).await;
+    slow("leases", 4);
+    let begin = Instant::now();
+    running.stop().await;
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
 /// On a clock that runs, for a thread that is really blocked.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-use skopos_client::{Api, DeleteParams, Patch, WriteParams};
+use serde_json::{Value, json};
+use skopos_client::{Api, DeleteParams, ListParams, Patch, WriteParams};
 use skopos_controller::{Action, Builder, Context, Controller, ControllerConfig, Error, Failure};
 use skopos_informer::{Selection, Wanted};
 use skopos_object::{CollectionName, Content, FieldSelector, GroupVersionKind, LabelSelector, Object};
@@ -11,6 +11,9 @@ use skopos_testkit::{Fault, Rule, eventually};
 use tokio::time::Instant;
 
 use crate::stage::{Notes, Stage, n_of};
+
+/// Silence once the maps that every namespace has were listed: four, of a good kilobyte each.
+const AFTER_THE_LIST: Fault = Fault::Stall { after_bytes: 5350 };
 
 /// Creates a map with a name that the server chooses, if the cache shows none yet: the classic way to make too many.
 async fn make_one(app: Object, context: Context) -> Result<Action, Failure> {
@@ -49,11 +52,10 @@ async fn makes_one(controller: Builder) {
         }
     });
     // The watch of maps opens, and stays silent for a while: it shows nothing of what is created.
-    let stalled = stage.server.faults().add(
-        Rule::watch()
-            .resource("configmaps")
-            .then(Fault::Stall { after_bytes: 4096 }),
-    );
+    let stalled = stage
+        .server
+        .faults()
+        .add(Rule::watch().resource("configmaps").then(AFTER_THE_LIST));
     let running = stage.run(controller);
     stage.create("a").await;
     notes.until_count("ok", 1).await;
@@ -102,7 +104,7 @@ async fn what_waits_for_a_slow_cache_does_not_hold_up_others() {
             }
         });
     let stalled = Rule::watch().resource("configmaps");
-    let stalled = stalled.then(Fault::Stall { after_bytes: 4096 });
+    let stalled = stalled.then(AFTER_THE_LIST);
     let stalled = stage.server.faults().add(stalled);
     let running = stage.run(controller);
     let names: Vec<String> = (0..10).map(|n| format!("waits-{n}")).collect();
@@ -157,11 +159,10 @@ async fn a_cache_that_never_shows_a_write_is_not_waited_for_without_end() {
                 Ok(Action::Done)
             }
         });
-    stage.server.faults().add(
-        Rule::watch()
-            .resource("configmaps")
-            .then(Fault::Stall { after_bytes: 4096 }),
-    );
+    stage
+        .server
+        .faults()
+        .add(Rule::watch().resource("configmaps").then(AFTER_THE_LIST));
     let running = stage.run(controller);
     stage.create("a").await;
     notes.until_count("1", 1).await;
@@ -189,6 +190,11 @@ async fn a_write_is_waited_for_only_where_it_shows() {
     writes_without_waiting(Controller::for_("apps.x.io").owns(selected("of=others", ""))).await;
     let named = selected("", "metadata.name=other");
     writes_without_waiting(Controller::for_("apps.x.io").owns(named)).await;
+    let of_type = Wanted {
+        name: CollectionName::from("secrets"),
+        ..selected("", "type=x.io/other")
+    };
+    writes_without_waiting(Controller::for_("apps.x.io").owns(of_type)).await;
 }
 
 async fn writes_without_waiting(controller: Builder) {
@@ -199,13 +205,22 @@ async fn writes_without_waiting(controller: Builder) {
         let seen = seen.clone();
         async move {
             let n = n_of(&app).to_string();
+            let metadata = json!({"name": "m"});
             let map =
-                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"n": n}});
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"n": n}});
             context.apply_owned(&map).await?;
+            let secret =
+                json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"n": n}});
+            context.apply_owned(&secret).await?;
             seen.add(n);
             Ok(Action::Done)
         }
     });
+    never_waits(&stage, controller, &notes).await;
+}
+
+/// Changes the object again and again; the reconciler notes each number.
+async fn never_waits(stage: &Stage, controller: Controller, notes: &Notes) {
     let running = stage.run(controller);
     stage.create("a").await;
     for n in ["1", "2", "3"] {
@@ -214,6 +229,35 @@ async fn writes_without_waiting(controller: Builder) {
     }
     assert_eq!(running.metric("skopos_controller_cache_waits_total"), 0.0);
     running.stop().await;
+}
+
+/// What is only tried changes nothing that a cache could show.
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_is_not_waited_for() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let controller = Controller::for_("apps.x.io").reconcile(move |app: Object, context: Context| {
+        let seen = seen.clone();
+        async move {
+            let resource = context.resource(&app.group_version_kind()).await?;
+            let apps = Api::namespaced(context.client(), &resource, app.namespace());
+            let changed = json!({"spec": {"n": 100}});
+            let params = WriteParams {
+                dry_run: true,
+                ..WriteParams::default()
+            };
+            apps.patch(app.name(), Patch::Merge(&changed), &params).await?;
+            let params = DeleteParams {
+                dry_run: true,
+                ..DeleteParams::default()
+            };
+            apps.delete(app.name(), &params).await?;
+            seen.add(n_of(&app).to_string());
+            Ok(Action::Done)
+        }
+    });
+    never_waits(&stage, controller, &notes).await;
 }
 
 /// An object that a write takes out of what is selected goes from the cache: that is waited for.
@@ -251,6 +295,74 @@ async fn a_write_that_takes_an_object_out_of_a_selection_is_waited_for() {
         stage.set("a", n + 1).await;
     }
     notes.until_count("3 with 0", 1).await;
+    running.stop().await;
+}
+
+/// Deletes all of its maps whenever `n` is even, a second after it has written another, and notes how many it sees.
+fn clearing(notes: &Notes) -> Controller {
+    let seen = notes.clone();
+    Controller::for_("apps.x.io")
+        .owns("configmaps")
+        .reconcile(move |app: Object, context: Context| {
+            let seen = seen.clone();
+            async move {
+                let n_shown = context.owned("configmaps").await?.len();
+                seen.add(format!("{} with {n_shown}", n_of(&app)));
+                if n_of(&app) % 2 == 0 {
+                    let maps = GroupVersionKind::new("", "v1", "ConfigMap");
+                    let maps = context.resource(&maps).await?;
+                    let maps = Api::namespaced(context.client(), &maps, app.namespace());
+                    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"},
+                        "data": {"n": n_of(&app).to_string()}});
+                    context.apply(&other).await?;
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    let ours = ListParams {
+                        label_selector: "of=a".to_owned(),
+                        ..ListParams::default()
+                    };
+                    maps.delete_collection(&DeleteParams::default(), &ours).await?;
+                    seen.add("cleared");
+                }
+                Ok(Action::Done)
+            }
+        })
+}
+
+/// Makes two maps of an app; the second one stays when it is deleted.
+async fn make_maps(stage: &Stage, app: &Value) {
+    let app = Object::from_value(app).unwrap();
+    for (name, finalizers) in [("goes", json!([])), ("stays", json!(["x.io/held"]))] {
+        let metadata = json!({"name": name, "namespace": "default", "labels": {"of": "a"},
+            "finalizers": finalizers,
+            "ownerReferences": [skopos_controller::controller_reference(&app)]});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        stage.server.put(&map).await;
+    }
+}
+
+/// The list that a server answers with has the version of before the deletes.
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_with_others_is_waited_for() {
+    let stage = Stage::new().await;
+    let notes = Notes::default();
+    let app = stage.create("a").await;
+    make_maps(&stage, &app).await;
+    stage.server.faults().lag("configmaps", Duration::from_secs(3));
+    let running = stage.run(clearing(&notes));
+    notes.until(&["1 with 2"]).await;
+    stage.set("a", 2).await;
+    notes.until_count("cleared", 1).await;
+    stage.set("a", 3).await;
+    // One is gone, and the other shows that it is to go.
+    notes.until_count("3 with 1", 1).await;
+    assert_eq!(notes.count("3 with 2"), 0);
+    // What was to go already does not change any more, and is not waited for.
+    stage.set("a", 4).await;
+    notes.until_count("cleared", 2).await;
+    stage.set("a", 5).await;
+    let begin = Instant::now();
+    notes.until_count("5 with 1", 1).await;
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     running.stop().await;
 }
 
