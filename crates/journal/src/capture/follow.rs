@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use skopos_informer::{ListReason, Reflector, Report};
 use skopos_object::{
-    Collection, Content, HistoryId, ListWatchError, ManagedFields, Op, OpenError, ResourceVersion,
+    Collection, Content, HistoryId, ListWatch, ManagedFields, Op, OpenError, ResourceVersion,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,8 @@ const LONGEST_RETRY: u32 = 10;
 const NOT_FOUND: u32 = 2;
 /// After a watch was opened anew, what comes within this time is from before.
 const CATCHING_UP: Duration = Duration::from_secs(1);
+/// So long a source has to say which history it has.
+const ASKING: Duration = Duration::from_secs(30);
 
 pub(super) struct Follower {
     pub(super) shared: Arc<Shared>,
@@ -166,12 +168,10 @@ impl Follower {
             let state = self.shared.journal.shared.read();
             state.get(collection).and_then(|one| one.position.clone())
         };
-        let history = self.history(found).await;
-        let is_other = match (
-            position.as_ref().and_then(|known| known.history.as_ref()),
-            &history,
-        ) {
-            (Some(known), Some(now)) => known != now,
+        let known = position.as_ref().and_then(|known| known.history.clone());
+        let history = history(&*found.source, known.clone()).await;
+        let is_other = match (known, &history) {
+            (Some(known), Some(now)) => known != *now,
             _ => false,
         };
         let from = match &position {
@@ -195,6 +195,7 @@ impl Follower {
         }
         Ok(Session {
             collection,
+            source: found.source.clone(),
             comparison,
             reflector: Reflector::resume(found.source.clone(), self.shared.config.reflector.clone(), from),
             history,
@@ -237,11 +238,6 @@ impl Follower {
             }
             self.write(|| vec![Draft::Collection(about.clone())]).await?;
         }
-    }
-
-    async fn history(&self, found: &Collection) -> Option<HistoryId> {
-        let history: Result<_, ListWatchError> = found.source.history().await;
-        history.ok().flatten()
     }
 
     /// Writes down what reports say.
@@ -303,6 +299,7 @@ impl Follower {
             let at = position.at;
             self.write_once(vec![Draft::Position(session.collection, position)], at)
                 .await?;
+            session.known_until = Some(at);
             self.note_heard();
         }
         match session.n_not_found >= NOT_FOUND {
@@ -393,6 +390,8 @@ impl Follower {
                 list.first.get_or_insert(head);
             }
         }
+        // The list may be of another history than the one that the session began with.
+        session.history = history(&*session.source, session.history.take()).await;
         let position = self.position(session, version);
         let mut drafts = vec![Draft::Position(session.collection, position.clone())];
         if let (Some(list), Some(from)) = (&session.list, session.known_until) {
@@ -473,5 +472,13 @@ impl Follower {
             self.set_phase(phase);
         }
         written
+    }
+}
+
+/// Which history a source has now; the one that is known if it does not tell.
+async fn history(source: &dyn ListWatch, known: Option<HistoryId>) -> Option<HistoryId> {
+    match tokio::time::timeout(ASKING, source.history()).await {
+        Ok(Ok(Some(history))) => Some(history),
+        Ok(Ok(None) | Err(_)) | Err(_) => known,
     }
 }

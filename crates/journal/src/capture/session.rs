@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use skopos_informer::{ListReason, Reflector};
-use skopos_object::HistoryId;
+use skopos_object::{HistoryId, ListWatch};
 use tokio::time::Instant;
 
 use super::compare::Comparison;
@@ -13,8 +13,10 @@ use crate::{Observed, Seq};
 /// What is being followed.
 pub(super) struct Session {
     pub(super) collection: u32,
+    pub(super) source: Arc<dyn ListWatch>,
     pub(super) comparison: Arc<Comparison>,
     pub(super) reflector: Reflector,
+    /// Of what was written down.
     pub(super) history: Option<HistoryId>,
     /// Everything before this is known; nothing if the collection was never listed.
     pub(super) known_until: Option<Timestamp>,

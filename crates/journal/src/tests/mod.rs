@@ -5,6 +5,7 @@ mod damage;
 mod existing;
 mod full_disk;
 mod headers;
+mod histories;
 mod interrupted;
 mod keeping;
 mod metrics_page;
