@@ -1,6 +1,6 @@
 //! From the spec of a Sink to its destination.
 
-use std::{ffi::OsString, fmt, sync::Arc};
+use std::{ffi::OsString, fmt, sync::Arc, time::Duration};
 
 use skopos_api::SinkSpec;
 use skopos_client::Client;
@@ -100,13 +100,14 @@ pub async fn connect(spec: &SinkSpec, context: Context<'_>) -> Result<Arc<dyn De
         .as_ref()
         .map(|batch| batch.max_events as usize);
     let many = max_batch.unwrap_or(DEFAULT_BATCH);
+    let timeout = spec.delivery.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0);
     if max_batch == Some(0) {
         return Err(BadSink::value("delivery.batch.maxEvents", "must be at least 1"));
     }
     Ok(match spec {
         SinkSpec {
             webhook: Some(to), ..
-        } => Arc::new(Webhook::new(to, max_batch.unwrap_or(1), context).await?),
+        } => Arc::new(Webhook::new(to, max_batch.unwrap_or(1), timeout, context).await?),
         SinkSpec { nats: Some(to), .. } => Arc::new(Nats::new(to, many, context).await?),
         SinkSpec { kafka: Some(to), .. } => Arc::new(Kafka::new(to, many, context).await?),
         SinkSpec {
@@ -124,6 +125,9 @@ pub async fn connect(spec: &SinkSpec, context: Context<'_>) -> Result<Arc<dyn De
         _ => return Err(BadSink::None),
     })
 }
+
+/// How long a call may take unless the spec says otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Events in one request unless the spec says otherwise.
 const DEFAULT_BATCH: usize = 100;

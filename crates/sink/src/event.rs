@@ -51,7 +51,8 @@ impl Event {
 /// `send` is called for several groups at a time, never for two groups with events of one lane. It may be dropped at
 /// any point (a timeout, a shutdown); what it was about counts as not delivered.
 pub trait Destination: Send + Sync + fmt::Debug {
-    /// Delivers events in their order, and stops at the first that fails.
+    /// Delivers events in their order, and stops at the first that fails. Whoever cannot do with all of them in the time
+    /// that `delivery.timeout` gives says so with [`Sent::first`] before it is over: of a call that is dropped nothing is known.
     fn send<'a>(&'a self, events: &'a [Event]) -> BoxFuture<'a, Sent>;
 
     /// How many events one call takes at most.
@@ -65,7 +66,7 @@ pub trait Destination: Send + Sync + fmt::Debug {
 pub struct Sent {
     /// So many events, from the first on, are with the destination for certain.
     pub n_delivered: usize,
-    /// Why the next one is not, if there is one.
+    /// Why the next one is not. Nothing if all are, or if the others were not tried.
     pub failure: Option<Failure>,
 }
 
@@ -91,6 +92,14 @@ impl Sent {
     pub fn all(events: &[Event]) -> Self {
         Self {
             n_delivered: events.len(),
+            failure: None,
+        }
+    }
+
+    /// The first `n_delivered` arrived, at least one; there was no time for the others, and nothing is wrong with them.
+    pub fn first(n_delivered: usize) -> Self {
+        Self {
+            n_delivered,
             failure: None,
         }
     }

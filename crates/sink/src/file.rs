@@ -3,15 +3,14 @@
 mod log;
 mod repair;
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::path::PathBuf;
 
 use futures_core::future::BoxFuture;
 use skopos_api::File as Spec;
 
-use crate::{Context, Destination, Event, Failure, Sent, cloud_event::to_lines, connect::BadSink};
+use crate::{
+    Context, Destination, Event, Failure, Sent, cloud_event::to_lines, connect::BadSink, writer::Writer,
+};
 
 use self::log::{Log, Settings};
 
@@ -23,8 +22,7 @@ const DEFAULT_MAX_FILES: u32 = 5;
 pub(crate) struct File {
     path: PathBuf,
     max_batch: usize,
-    /// Taken by the thread that writes, never across an await.
-    log: Arc<Mutex<Log>>,
+    log: Writer<Log>,
 }
 
 impl File {
@@ -46,27 +44,18 @@ impl File {
             max_bytes: spec.max_bytes.unwrap_or(DEFAULT_MAX_BYTES).max(1),
             max_files: spec.max_files.unwrap_or(DEFAULT_MAX_FILES),
         };
-        let log = Arc::new(Mutex::new(Log::new(settings)));
+        let log = Writer::new(Log::new(settings));
         Ok(Self { path, max_batch, log })
     }
 
     async fn send_all(&self, events: &[Event]) -> Sent {
-        let (log, lines) = (Arc::clone(&self.log), to_lines(events));
-        // Once begun it is finished even if the caller does not wait: a repetition has the same ids.
-        let writing = tokio::task::spawn_blocking(move || {
-            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-            log.append(&lines)
-        });
-        match writing.await {
-            Ok(Ok(())) => Sent::all(events),
-            Ok(Err(error)) => {
+        let lines = to_lines(events);
+        match self.log.write(move |log| log.append(&lines)).await {
+            Ok(()) => Sent::all(events),
+            Err(error) => {
                 let text = format!("cannot write {}: {error}", self.path.display());
                 Sent::failed(0, Failure::unavailable(text))
             }
-            Err(_) => Sent::failed(
-                0,
-                Failure::unavailable("the writer of the file was stopped".to_owned()),
-            ),
         }
     }
 }

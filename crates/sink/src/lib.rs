@@ -14,6 +14,7 @@ mod cloud_event;
 mod link;
 mod mark;
 mod waves;
+mod writer;
 
 mod exec;
 mod file;
@@ -26,7 +27,7 @@ mod stdout;
 mod webhook;
 
 pub use crate::{
-    connect::{Allowed, BadSink, Context, connect},
+    connect::{Allowed, BadSink, Context, DEFAULT_TIMEOUT, connect},
     event::{Destination, Event, Failure, Sent},
     mark::rule_annotation,
     secrets::{SecretError, Secrets},

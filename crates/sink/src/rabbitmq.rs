@@ -2,6 +2,8 @@
 
 mod wire;
 
+use std::time::Duration;
+
 use async_rs::Runtime;
 use futures_core::future::BoxFuture;
 use lapin::{
@@ -12,6 +14,8 @@ use lapin::{
     uri::{AMQPScheme, AMQPUri, AMQPUserInfo},
 };
 use skopos_api::Rabbitmq as Spec;
+use tokio::{runtime::Handle, time::sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     Context, Destination, Event, Failure, Sent,
@@ -29,6 +33,8 @@ use self::wire::Wire;
 const PERSISTENT: u8 = 2;
 /// Seconds between signs of life.
 const HEARTBEAT: u16 = 20;
+/// How long a connection that is no longer wanted may take to say goodbye.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Publishes events to an exchange. Done when the broker has confirmed them; nothing that reaches no queue counts.
 #[derive(Debug)]
@@ -48,6 +54,26 @@ struct Open {
     channel: Channel,
     /// The channel lives as long as its connection.
     _connection: Connection,
+    _closing: Closing,
+}
+
+/// Cuts a connection off that does not end by itself when it is dropped: it waits for the broker's goodbye, and does not
+/// mind that there are no more signs of life.
+#[derive(Debug)]
+struct Closing(Option<DropGuard>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let cut = self.0.take();
+        // It ends by itself, soon; and if it is dropped before, the connection is cut off at once.
+        runtime.spawn(async move {
+            sleep(CLOSE_TIMEOUT).await;
+            drop(cut);
+        });
+    }
 }
 
 impl Rabbitmq {
@@ -93,7 +119,10 @@ impl Rabbitmq {
             };
         }
         let properties = ConnectionProperties::default().with_connection_name("skopos".into());
-        let runtime = Runtime::new(Wire::new(self.tls.clone(), &self.uri.authority.host));
+        let cut = CancellationToken::new();
+        let runtime = Runtime::new(Wire::new(self.tls.clone(), &self.uri.authority.host, cut.clone()));
+        // The client goes on, with a thread and a socket, although nobody waits for it any more.
+        let cut = cut.drop_guard();
         let connection = Connection::connect_uri_with_runtime(uri, properties, runtime)
             .await
             .map_err(|error| self.failed("connect to", &error))?;
@@ -108,6 +137,7 @@ impl Rabbitmq {
         Ok(Open {
             channel,
             _connection: connection,
+            _closing: Closing(Some(cut)),
         })
     }
 

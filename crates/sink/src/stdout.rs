@@ -4,32 +4,31 @@ use std::io::{self, Write};
 
 use futures_core::future::BoxFuture;
 
-use crate::{Destination, Event, Failure, Sent, cloud_event::to_lines};
+use crate::{Destination, Event, Failure, Sent, cloud_event::to_lines, writer::Writer};
 
 /// Writes events as JSON lines. Done when they are flushed.
 #[derive(Debug)]
 pub(crate) struct Stdout {
     max_batch: usize,
+    out: Writer<io::Stdout>,
 }
 
 impl Stdout {
     pub(crate) fn new(max_batch: usize) -> Self {
-        Self { max_batch }
+        Self {
+            max_batch,
+            out: Writer::new(io::stdout()),
+        }
     }
 
     async fn send_all(&self, events: &[Event]) -> Sent {
         let lines = to_lines(events);
-        let writing = tokio::task::spawn_blocking(move || write(&mut io::stdout().lock(), &lines));
-        match writing.await {
-            Ok(Ok(())) => Sent::all(events),
-            Ok(Err(error)) => {
+        match self.out.write(move |out| write(&mut out.lock(), &lines)).await {
+            Ok(()) => Sent::all(events),
+            Err(error) => {
                 let text = format!("cannot write to standard output: {error}");
                 Sent::failed(0, Failure::unavailable(text))
             }
-            Err(_) => Sent::failed(
-                0,
-                Failure::unavailable("the writer to standard output was stopped".to_owned()),
-            ),
         }
     }
 }

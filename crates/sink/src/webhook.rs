@@ -4,6 +4,7 @@ mod answer;
 mod request;
 
 use std::{
+    convert::Infallible,
     error::Error,
     fmt,
     sync::Arc,
@@ -20,8 +21,11 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use skopos_api::{ValueSource, Webhook as Spec};
+use tokio::time::{Instant, timeout};
 
-use crate::{Context, Destination, Event, Failure, Sent, connect::BadSink, secrets::text, tls::Tls};
+use crate::{
+    Context, Destination, Event, Failure, Sent, connect::BadSink, link::Link, secrets::text, tls::Tls,
+};
 
 use self::{answer::judge, request::Form};
 
@@ -30,15 +34,28 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection is kept for the next request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
+type Connector = HttpsConnector<HttpConnector>;
+type Connections = Client<Connector, Full<Bytes>>;
+
 /// Sends events to an HTTP endpoint: one in binary mode, several in the batch format.
 pub(crate) struct Webhook {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    connector: Connector,
+    /// Over HTTP/2 requests share a connection, which stays if one of them is dropped. One without an answer may be dead:
+    /// then all are made anew.
+    connections: Link<Connections>,
     form: Form,
     max_batch: usize,
+    /// After this the caller no longer waits.
+    timeout: Duration,
 }
 
 impl Webhook {
-    pub(crate) async fn new(spec: &Spec, max_batch: usize, context: Context<'_>) -> Result<Self, BadSink> {
+    pub(crate) async fn new(
+        spec: &Spec,
+        max_batch: usize,
+        timeout: Duration,
+        context: Context<'_>,
+    ) -> Result<Self, BadSink> {
         let uri = address(spec, context).await?;
         // A machine without authorities can still send to addresses that need none.
         let tls = match (uri.scheme_str(), &spec.tls) {
@@ -46,19 +63,22 @@ impl Webhook {
             (_, tls) => Tls::new(tls.as_ref(), context.secrets).await?,
         };
         Ok(Self {
-            client: client(tls),
+            connector: connector(tls),
+            connections: Link::default(),
             form: Form::new(spec, uri, context).await?,
             max_batch,
+            timeout,
         })
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(), Failure> {
-        let answer = self
-            .client
-            .request(request)
-            .await
-            .map_err(|error| self.unreachable(&error))?;
-        judge(answer, &self.form, SystemTime::now()).await
+        let connect = async { Ok::<_, Infallible>(connections(&self.connector)) };
+        let Ok(open) = self.connections.get(connect).await;
+        let answer = open.request(request).await;
+        let answer = answer.map_err(|error| self.unreachable(&error))?;
+        let judged = judge(answer, &self.form, SystemTime::now()).await;
+        open.keep();
+        judged
     }
 
     async fn send_one(&self, event: &Event) -> Result<(), Failure> {
@@ -70,22 +90,37 @@ impl Webhook {
     }
 
     async fn send_all(&self, events: &[Event]) -> Sent {
+        let began = Instant::now();
         let [_, _, ..] = events else {
-            return self.send_each(events).await;
+            return self.send_each(events, began).await;
         };
         match self.exchange(self.form.batch(events, SystemTime::now())).await {
             Ok(()) => Sent::all(events),
             // One of them is not wanted, or all of them are too much: one by one shows which.
-            Err(Failure::Refused(_)) => self.send_each(events).await,
+            Err(Failure::Refused(_)) => self.send_each(events, began).await,
             Err(failure) => Sent::failed(0, failure),
         }
     }
 
-    async fn send_each(&self, events: &[Event]) -> Sent {
+    /// Sends one by one, as far as the time of the call suffices: what arrived must be told before it is over.
+    async fn send_each(&self, events: &[Event], began: Instant) -> Sent {
         for (n, event) in events.iter().enumerate() {
-            if let Err(failure) = self.send_one(event).await {
-                return Sent::failed(n, failure);
+            let passed = began.elapsed();
+            // The last one that is begun has almost half of the time for its answer.
+            if n > 0 && passed >= self.timeout / 2 {
+                return Sent::first(n);
             }
+            let rest = match n {
+                // There is nothing to tell yet: the caller may have the last word.
+                0 => self.timeout,
+                _ => (self.timeout - self.timeout / 10).saturating_sub(passed),
+            };
+            let failure = match timeout(rest, self.send_one(event)).await {
+                Ok(Ok(())) => continue,
+                Ok(Err(failure)) => failure,
+                Err(_) => Failure::unavailable(format!("no answer from {} in time", self.form.server())),
+            };
+            return Sent::failed(n, failure);
         }
         Sent::all(events)
     }
@@ -148,7 +183,7 @@ async fn address(spec: &Spec, context: Context<'_>) -> Result<Uri, BadSink> {
     }
 }
 
-fn client(tls: Tls) -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
+fn connector(tls: Tls) -> Connector {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
@@ -156,16 +191,19 @@ fn client(tls: Tls) -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
     let builder = HttpsConnectorBuilder::new()
         .with_tls_config(Arc::unwrap_or_clone(tls.config))
         .https_or_http();
-    let connector = match tls.server_name {
+    match tls.server_name {
         Some(name) => builder
             .with_server_name_resolver(FixedServerNameResolver::new(name))
             .enable_all_versions()
             .wrap_connector(http),
         None => builder.enable_all_versions().wrap_connector(http),
-    };
+    }
+}
+
+fn connections(connector: &Connector) -> Connections {
     Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .build(connector)
+        .build(connector.clone())
 }
 
 /// Whether a value is written in the spec for all to see.

@@ -16,13 +16,16 @@ use async_rs::{
     traits::{Executor, Reactor, RuntimeKit},
     util::Task,
 };
-use futures_core::Stream;
+use futures_core::Stream as Values;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
-use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
+use tokio_util::{
+    compat::{Compat, TokioAsyncReadCompatExt as _},
+    sync::{CancellationToken, WaitForCancellationFutureOwned},
+};
 
 use crate::tls::Tls;
 
@@ -32,34 +35,51 @@ pub(super) struct Wire {
     tokio: Tokio,
     tls: Option<Tls>,
     host: String,
+    cut: CancellationToken,
 }
 
-/// A connection.
+/// A connection, until it is cut off.
 #[derive(Debug)]
-pub(super) enum Socket {
+pub(super) struct Socket {
+    stream: Stream,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+#[derive(Debug)]
+enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Wire {
-    /// Must be called within a runtime of tokio.
-    pub(super) fn new(tls: Option<Tls>, host: &str) -> Self {
+    /// Must be called within a runtime of tokio. With `cut` everything that is under way fails.
+    pub(super) fn new(tls: Option<Tls>, host: &str, cut: CancellationToken) -> Self {
         Self {
             tokio: Tokio::current(),
             tls,
             host: host.to_owned(),
+            cut,
         }
     }
 
     async fn open(self, address: SocketAddr) -> io::Result<Socket> {
+        let cut = self.cut.clone();
+        let opened = cut.run_until_cancelled(self.connect(address)).await;
+        Ok(Socket {
+            stream: opened.unwrap_or_else(|| Err(cut_off()))?,
+            cut: Box::pin(cut.cancelled_owned()),
+        })
+    }
+
+    async fn connect(self, address: SocketAddr) -> io::Result<Stream> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let Some(tls) = self.tls else {
-            return Ok(Socket::Plain(stream));
+            return Ok(Stream::Plain(stream));
         };
         let name = tls.name_for(&self.host).map_err(io::Error::other)?;
         let stream = TlsConnector::from(tls.config).connect(name, stream).await?;
-        Ok(Socket::Tls(Box::new(stream)))
+        Ok(Stream::Tls(Box::new(stream)))
     }
 }
 
@@ -102,7 +122,7 @@ impl Reactor for Wire {
         self.tokio.sleep(duration)
     }
 
-    fn interval(&self, duration: Duration) -> impl Stream<Item = Instant> + Send + 'static {
+    fn interval(&self, duration: Duration) -> impl Values<Item = Instant> + Send + 'static {
         self.tokio.interval(duration)
     }
 
@@ -117,34 +137,49 @@ impl Reactor for Wire {
     }
 }
 
+impl Socket {
+    /// The stream, unless it is cut off. Whoever waits for it hears of that too.
+    fn stream(self: Pin<&mut Self>, cx: &mut Context<'_>) -> io::Result<&mut Stream> {
+        let socket = self.get_mut();
+        match socket.cut.as_mut().poll(cx) {
+            Poll::Ready(()) => Err(cut_off()),
+            Poll::Pending => Ok(&mut socket.stream),
+        }
+    }
+}
+
+fn cut_off() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "no longer waited for")
+}
+
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        match self.stream(cx)? {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, data),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, data),
+        match self.stream(cx)? {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, data),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, data),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        match self.stream(cx)? {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        match self.stream(cx)? {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -9,7 +9,7 @@ use skopos_testkit::parts::{Authority, Rabbitmq, USER};
 
 use crate::{
     AUTH, OTHER, Repeats, Server, TLS, WRONG, check_delivery, secrets,
-    silence::{Proxy, check_silence},
+    silence::{Proxy, check_silence, check_silent_threads_end, check_threads_end},
     support::{check_arrived, event, sink, unavailable},
 };
 
@@ -106,4 +106,18 @@ async fn rabbitmq_is_connected_anew_when_the_connection_is_silently_gone() {
     let destination = sink(&yaml, &secrets("", "")).await;
     let sent = check_silence(&proxy, &*destination).await;
     check_arrived(&queue.received().await, &sent);
+    check_silent_threads_end(&proxy, &*destination, "lapin-io-loop").await;
+}
+
+/// The client has a thread for each connection, also for one that is never made.
+#[tokio::test(flavor = "multi_thread")]
+async fn rabbitmq_that_never_answers_leaves_no_threads_behind() {
+    let authority = Authority::new();
+    let secrets = secrets(authority.pem(), authority.pem());
+    let proxy = Proxy::start(String::new(), true).await;
+    for (scheme, options) in [("amqp", AUTH.to_owned()), ("amqps", format!("{AUTH}, {TLS}"))] {
+        let address = proxy.address;
+        let yaml = format!("rabbitmq: {{url: '{scheme}://{address}/%2f', routingKey: changes, {options}}}");
+        check_threads_end(&*sink(&yaml, &secrets).await, "lapin-io-loop").await;
+    }
 }

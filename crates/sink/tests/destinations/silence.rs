@@ -1,6 +1,6 @@
 //! A peer that accepts and never answers, and connections that are silently gone: nobody closes them.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{fs, net::SocketAddr, time::Duration};
 
 use skopos_sink::{Destination, Event};
 use tokio::{
@@ -91,10 +91,56 @@ pub(crate) async fn check_silence(proxy: &Proxy, destination: &dyn Destination) 
     all
 }
 
+/// Many attempts that nobody answers leave no threads of this name behind. Other tests may have a few.
+pub(crate) async fn check_threads_end(destination: &dyn Destination, name: &str) {
+    for n in 0..30 {
+        check_unanswered_for(Duration::from_millis(30), destination, &events(n..n + 1, 1)).await;
+    }
+    until_few(name).await;
+}
+
+/// Nor do many connections that fell silent.
+pub(crate) async fn check_silent_threads_end(proxy: &Proxy, destination: &dyn Destination, name: &str) {
+    for n in 0..20 {
+        deliver(destination, &events(n..n + 1, 1)).await;
+        proxy.fall_silent();
+        check_unanswered_for(Duration::from_millis(30), destination, &events(n..n + 1, 1)).await;
+        proxy.wake();
+    }
+    until_few(name).await;
+}
+
+async fn until_few(name: &str) {
+    let mut n_threads = usize::MAX;
+    for _ in 0..100 {
+        n_threads = threads().iter().filter(|thread| *thread == name).count();
+        if n_threads < 10 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{n_threads} threads {name} are left");
+}
+
+/// The names of all threads of this process.
+pub(crate) fn threads() -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    // One may end while it is looked at.
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    tasks
+        .filter_map(|task| name(task.unwrap()))
+        .map(|name| name.trim_end().to_owned())
+        .collect()
+}
+
 /// Nobody ever answers, so this ends by the timeout of the caller, or because the destination gives up by itself.
 async fn check_unanswered(destination: &dyn Destination, events: &[Event]) {
+    check_unanswered_for(Duration::from_millis(500), destination, events).await;
+}
+
+async fn check_unanswered_for(timeout: Duration, destination: &dyn Destination, events: &[Event]) {
     let sending = destination.send(events);
-    if let Ok(sent) = tokio::time::timeout(Duration::from_millis(500), sending).await {
+    if let Ok(sent) = tokio::time::timeout(timeout, sending).await {
         assert_eq!(sent.n_delivered, 0);
         assert!(sent.failure.is_some());
     }

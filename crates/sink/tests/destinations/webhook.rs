@@ -5,6 +5,7 @@ mod endpoint;
 use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, Mac as _};
+use http::Version;
 use serde_json::Value;
 use sha2::Sha256;
 use skopos_sink::Failure;
@@ -206,6 +207,37 @@ async fn webhook_that_refuses_a_batch_is_asked_one_by_one() {
     assert_eq!(ids, ["object-0/0", "object-0/1"]);
 }
 
+/// What had arrived was forgotten when the time of the call was over, and sent again, for ever.
+#[tokio::test]
+async fn webhook_that_refuses_batches_and_is_slow_gets_each_event_about_once() {
+    let endpoint = Endpoint::start(None).await;
+    endpoint.refuse_batches(Duration::from_millis(20));
+    let yaml = format!(
+        "{{webhook: {{url: '{}'}}, delivery: {{timeout: 1s, batch: {{maxEvents: 100}}}}}}",
+        endpoint.url()
+    );
+    let destination = sink(&yaml, &Known::default()).await;
+    let all = events(0..100, 3);
+    let (mut rest, mut n_calls) = (&all[..], 0);
+    while !rest.is_empty() && n_calls < 20 {
+        n_calls += 1;
+        let sending = destination.send(rest);
+        if let Ok(sent) = tokio::time::timeout(Duration::from_secs(1), sending).await {
+            assert!(sent.failure.is_none(), "{sent:?}");
+            rest = &rest[sent.n_delivered..];
+        }
+    }
+    let requests = endpoint.requests();
+    let ids = requests.iter().map(|request| request.header("ce-id").to_owned());
+    let ids: Vec<String> = ids.filter(|id| !id.is_empty()).collect();
+    check_arrived(&ids, &all);
+    assert!(
+        ids.len() <= all.len() + n_calls,
+        "{} in {n_calls} calls",
+        ids.len()
+    );
+}
+
 #[tokio::test]
 async fn webhook_checks_certificates_and_shows_its_own() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -273,4 +305,33 @@ async fn webhook_is_connected_anew_when_the_connection_is_silently_gone() {
         .map(|one| one.header("ce-id").to_owned())
         .collect();
     check_arrived(&ids, &sent);
+}
+
+/// Over HTTP/2 the connection was used again by each attempt, until the system gave it up, minutes later.
+#[tokio::test(flavor = "multi_thread")]
+async fn webhook_over_http2_is_connected_anew_when_the_connection_is_silently_gone() {
+    let authority = Authority::new();
+    let issued = authority.issue(&["hooks.example.com"]);
+    let endpoint = Endpoint::start(Some((&issued, authority.pem()))).await;
+    let server = endpoint.url().trim_start_matches("https://").to_owned();
+    let proxy = Proxy::start(server, false).await;
+    let known = Known::default()
+        .with("ca", authority.pem())
+        .with("cert", &issued.cert)
+        .with("key", &issued.key);
+    let yaml = format!(
+        "webhook: {{url: 'https://{}/', tls: {{serverName: hooks.example.com, ca: {{secret: {{name: s, key: ca}}}},
+          cert: {{secret: {{name: s, key: cert}}}}, key: {{secret: {{name: s, key: key}}}}}}}}",
+        proxy.address
+    );
+    let destination = sink(&yaml, &known).await;
+    let delivery = check_silence(&proxy, &*destination);
+    let sent = tokio::time::timeout(Duration::from_secs(30), delivery).await;
+    let requests = endpoint.requests();
+    assert!(requests.iter().all(|one| one.version == Version::HTTP_2));
+    let ids: Vec<String> = requests
+        .iter()
+        .map(|one| one.header("ce-id").to_owned())
+        .collect();
+    check_arrived(&ids, &sent.expect("it goes on soon"));
 }

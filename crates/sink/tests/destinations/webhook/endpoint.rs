@@ -5,10 +5,11 @@ use std::{
     convert::Infallible,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
@@ -38,11 +39,14 @@ struct Seen {
     requests: Vec<Received>,
     answers: VecDeque<Answer>,
     n_connections: usize,
+    takes: Duration,
+    refuses_batches: bool,
 }
 
 #[derive(Clone)]
 pub(super) struct Received {
     pub(super) line: String,
+    pub(super) version: Version,
     headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
@@ -106,6 +110,12 @@ impl Endpoint {
         self.seen.lock().unwrap().answers.push_back(answer);
     }
 
+    /// Takes so long for each request, and wants no more than one event in it.
+    pub(super) fn refuse_batches(&self, takes: Duration) {
+        let mut seen = self.seen.lock().unwrap();
+        (seen.takes, seen.refuses_batches) = (takes, true);
+    }
+
     pub(super) fn requests(&self) -> Vec<Received> {
         self.seen.lock().unwrap().requests.clone()
     }
@@ -145,13 +155,19 @@ async fn handle(
     while let Some(Ok(frame)) = incoming.frame().await {
         body.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
     }
-    let mut seen = seen.lock().unwrap();
-    seen.requests.push(Received {
+    let received = Received {
         line: format!("{} {}", head.method, head.uri.path_and_query().unwrap()),
+        version: head.version,
         headers: head.headers,
         body,
-    });
-    Ok(seen.answers.pop_front().unwrap_or_else(|| Answer::new(200)).0)
+    };
+    let takes = seen.lock().unwrap().takes;
+    tokio::time::sleep(takes).await;
+    let mut seen = seen.lock().unwrap();
+    let is_refused = seen.refuses_batches && received.header("ce-id").is_empty();
+    seen.requests.push(received);
+    let usual = if is_refused { 413 } else { 200 };
+    Ok(seen.answers.pop_front().unwrap_or_else(|| Answer::new(usual)).0)
 }
 
 fn acceptor(issued: &Issued, clients: &str) -> TlsAcceptor {
@@ -163,11 +179,12 @@ fn acceptor(issued: &Issued, clients: &str) -> TlsAcceptor {
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
     let certificate = CertificateDer::from_pem_slice(issued.cert.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
-    let config = ServerConfig::builder_with_provider(provider)
+    let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_client_cert_verifier(verifier.build().unwrap())
         .with_single_cert(vec![certificate], key)
         .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     TlsAcceptor::from(Arc::new(config))
 }
