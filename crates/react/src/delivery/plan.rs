@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use skopos_api::{Delivery, Existing, Limits, OrderBy};
-use skopos_sink::Destination;
+use skopos_sink::{DEFAULT_TIMEOUT, Destination};
 
 use super::Evaluator;
 
@@ -125,7 +125,7 @@ impl Settings {
             order_by: delivery.order_by,
             concurrency: size(delivery.concurrency.unwrap_or(8)).max(1),
             max_batch: wanted.map_or(max_batch, |wanted| wanted.clamp(1, max_batch)),
-            timeout: delivery.timeout.map_or(Duration::from_secs(30), |span| span.0),
+            timeout: delivery.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             max_per_second: delivery.max_per_second.and_then(NonZeroU32::new),
             max_bytes: delivery
                 .max_bytes

@@ -229,6 +229,37 @@ fn whatever_fails_everything_arrives_once_in_order_or_is_dead() {
     }
 }
 
+/// Both rules have their first delivery about the same object; what the second has waits behind the first, which rests.
+#[test]
+fn a_rule_that_goes_while_its_row_rests_leaves_neither_pause_nor_attempts_to_the_next() {
+    let other = RouteId(2);
+    let mut lanes = Lanes::new(settings(), 7);
+    let now = Instant::now();
+    let first_of = |route| Input::Loaded {
+        route,
+        rows: vec![Row {
+            route,
+            ..row((&0, &5))
+        }],
+        ended: true,
+    };
+    lanes.step(Input::Routes([ROUTE, other].into()), now);
+    lanes.step(first_of(ROUTE), now);
+    lanes.step(first_of(other), now);
+    let fates = vec![failed()];
+    lanes.step(Input::Sent { batch: 0, fates }, now);
+    assert_eq!(lanes.waiting.len(), 1);
+    let mut effects = lanes.step(Input::Routes([other].into()), now);
+    if let [Effect::Load { route, from: 0, .. }] = effects[..] {
+        effects = lanes.step(first_of(route), now);
+    }
+    let sent = effects.iter().find_map(|effect| match effect {
+        Effect::Send { rows, n_failed, .. } => Some((rows[0].route, *n_failed)),
+        _ => None,
+    });
+    assert_eq!(sent, Some((other, 0)), "{effects:?}");
+}
+
 #[test]
 fn a_lane_that_failed_goes_alone() {
     let mut bench = Bench::new(settings(), [1, 2, 3].into_iter());

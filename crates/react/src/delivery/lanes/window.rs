@@ -100,22 +100,18 @@ impl Lanes {
             State::Flying(n) => n,
             State::Ready | State::Waiting(_) => 0,
         };
-        let first = lane.rows.front().map(|row| row.ord);
         let mut place = 0;
         lane.rows.retain(|row| {
             place += 1;
             place <= n_flying || routes.contains(&row.route)
         });
+        // A lane that fails has only its first row in memory: if that goes, its attempts and its pause go with it.
         if lane.rows.is_empty() {
             self.lanes.remove(&id);
             self.ready.retain(|ready| *ready != id);
             self.waiting.retain(|(_, waiting)| *waiting != id);
-        } else if lane.rows.front().map(|row| row.ord) != first {
-            lane.attempts = 0;
-            if let State::Waiting(until) = lane.state {
-                self.waiting.remove(&(until, id));
-                self.make_ready(id);
-            }
+            // Rows of other routes may have been passed over for its sake.
+            self.look_behind(id);
         }
     }
 

@@ -397,26 +397,25 @@ impl Job {
         if self.record.replay.is_some() {
             return true;
         }
-        // What was there before is no change, whoever wrote it.
-        let is_change = matches!(seen.cause, Cause::Change | Cause::Held);
-        if let Some(loops) = self.guards.loops.as_mut().filter(|_| is_change)
-            && let Some(reason) = loops.note(&self.name, seen.entry)
-        {
-            return self.suspend(reason);
-        }
+        // First, because what has to wait is looked at again, and is one match all the same.
         let admission = self.guards.budget.as_mut().map(|budget| budget.take(self.now));
         match admission {
-            None | Some(Admission::Go) => true,
+            None | Some(Admission::Go) => {}
             Some(Admission::At(free_at)) => {
                 self.stop = Some(Stop::Until(free_at));
-                false
+                return false;
             }
             Some(Admission::Suspend) => {
                 let limits = self.planned.limits.as_ref();
                 let most = limits.map_or(0, |limits| limits.max_actions_per_minute);
-                self.suspend(format!("more than {most} matches in a minute"))
+                return self.suspend(format!("more than {most} matches in a minute"));
             }
         }
+        // What was there before is no change, whoever wrote it.
+        let is_change = matches!(seen.cause, Cause::Change | Cause::Held);
+        let loops = self.guards.loops.as_mut().filter(|_| is_change);
+        let reason = loops.and_then(|loops| loops.note(&self.name, seen.entry));
+        reason.is_none_or(|reason| self.suspend(reason))
     }
 
     fn suspend(&mut self, reason: String) -> bool {

@@ -228,6 +228,7 @@ fn fates(sent: Sent, n_events: usize) -> Vec<Fate> {
                 retry_after,
                 error: chain(&*source),
             },
+            None if n_delivered > 0 => Fate::Untouched,
             None => Fate::Failed {
                 retry_after: None,
                 error: "the destination did not take it and does not say why".into(),

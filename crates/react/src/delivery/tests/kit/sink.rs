@@ -28,6 +28,8 @@ pub(crate) struct Mood {
     pub(crate) failing: BTreeSet<String>,
     /// Refuses events whose hash leaves nothing over this number.
     pub(crate) refuses: Option<u64>,
+    /// Has no time for more than so many events of a call.
+    pub(crate) takes_at_most: Option<usize>,
     /// Takes everything and says it did not.
     pub(crate) lies: bool,
     pub(crate) panics: bool,
@@ -114,6 +116,9 @@ impl Recorder {
             std::future::pending::<()>().await;
         }
         for (place, event) in events.iter().enumerate() {
+            if mood.takes_at_most.is_some_and(|most| place >= most) {
+                return Sent::first(place);
+            }
             if mood.is_down || mood.failing.contains(&event.subject) {
                 let failure = Failure::unavailable("out of order").retry_after(mood.retry_after);
                 return Sent::failed(place, failure);

@@ -58,6 +58,60 @@ async fn no_more_requests_at_once_than_allowed() {
     assert_eq!(sink.most_at_once(), 2);
 }
 
+/// What the second rule has about the object waits behind what the first has, and must not wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_goes_while_an_object_fails_takes_nothing_of_other_rules_with_it() {
+    let log = MemoryLog::new();
+    let sink = Recorder::new(1);
+    let rules = |names: &[&'static str]| {
+        let rules = names.iter().map(|name| (*name, rule(name, When::Always, &["s"])));
+        plan(rules, [("s", sink.planned())])
+    };
+    let life = begin(&log, rules(&["q", "r"]));
+    life.until("the rules are there", |status| status.rules.len() == 2)
+        .await;
+    sink.be(Mood {
+        failing: ["home/a".to_owned()].into(),
+        ..Mood::default()
+    });
+    log.set("a", 1);
+    sleep(Duration::from_secs(5)).await;
+    // Whichever of them came first.
+    let first = sink.calls()[0].ids[0].clone();
+    let stays = if first.starts_with("q.") { "r" } else { "q" };
+    life.reactor.swap(rules(&[stays]));
+    sleep(Duration::from_secs(5)).await;
+    sink.be(Mood::default());
+    log.set("a", 2);
+    life.until_quiet().await;
+    assert_eq!(
+        sink.ids(),
+        [format!("{stays}.u1.created"), format!("{stays}.u1.2")]
+    );
+}
+
+/// A destination that has to take a batch apart may not have the time for all of it.
+#[tokio::test(start_paused = true)]
+async fn what_a_destination_did_not_come_to_is_no_failure_and_goes_on_at_once() {
+    let sink = Recorder::new(50);
+    let delivery = Delivery {
+        max_attempts: Some(1),
+        ..Delivery::default()
+    };
+    let (log, life) = simple(&sink, delivery).await;
+    sink.be(Mood {
+        takes_at_most: Some(3),
+        ..Mood::default()
+    });
+    let began = Instant::now();
+    for n in 0..100 {
+        log.set(&format!("w{}", n % 7), n);
+    }
+    let status = life.until_quiet().await;
+    assert_eq!((route(&status).dead, sink.arrived().len()), (0, 100));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_object_that_fails_rests_alone() {
     let sink = Recorder::new(50);

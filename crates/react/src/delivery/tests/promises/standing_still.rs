@@ -126,6 +126,35 @@ async fn what_is_beyond_the_limit_waits_for_its_minute_if_asked_to() {
     assert_eq!(sink.ids().len(), 35);
 }
 
+/// It is looked at again, and was taken for another match of the object each time.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_waits_for_its_minute_counts_once_as_a_sign_of_a_loop() {
+    let log = MemoryLog::new();
+    let sink = Recorder::new(1);
+    let planned = PlannedRule {
+        limits: Some(Limits {
+            max_actions_per_minute: 20,
+            on_exceed: OnExceed::Delay,
+        }),
+        writes_objects: true,
+        ..rule("r", When::Always, &["s"])
+    };
+    let life = begin(&log, plan([("r", planned)], [("s", sink.planned())]));
+    life.until("the rule is there", |status| status.rules.contains_key("r"))
+        .await;
+    // So many of one object are no loop yet.
+    for n in 0..60 {
+        log.set("a", n);
+    }
+    let status = life
+        .until("it has looked", |status| {
+            let rule = &status.rules["r"];
+            rule.position == Seq(60) || rule.suspended.is_some()
+        })
+        .await;
+    assert_eq!(status.rules["r"].suspended, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_paused_rule_and_a_dry_one_send_nothing() {
     let sink = Recorder::new(1);
