@@ -5,7 +5,8 @@ use std::{ffi::OsString, io, path::PathBuf, sync::Arc, time::Duration};
 use skopos_client::{Client, Discovery};
 use skopos_controller::{LeaderConfigError, ManagerConfig};
 use skopos_informer::Subscription;
-use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, Retention, Sampling};
+use skopos_journal::{Capture, CaptureConfig, Journal, JournalConfig, OpenError, Phase, Retention, Sampling};
+use skopos_object::Collections as _;
 use skopos_react::Reactor;
 use skopos_remote::{BlocksError, JournalUrl, Remote};
 use skopos_sink::Allowed;
@@ -303,6 +304,7 @@ impl Engine {
         let around = Surroundings {
             client: Some(self.client.clone()),
             collections: discovery.clone(),
+            journal: self.journal.clone(),
             allowed: self.config.allowed,
             search_path: self.config.search_path.clone(),
             env: self.config.env,
@@ -324,7 +326,7 @@ impl Engine {
             }
         };
         let (from_cluster, namespaces) = (self.config.from_cluster, &self.config.namespaces);
-        let caches = Caches::new(&manager, discovery, from_cluster, namespaces);
+        let caches = Caches::new(&manager, discovery.clone(), from_cluster, namespaces);
         let running = stop.clone();
         tasks.spawn(async move {
             if let Err(error) = manager.run(running).await {
@@ -353,14 +355,29 @@ impl Engine {
                 self.put_in_force(planned);
             }
             is_due = tokio::select! {
-                () = stop.cancelled() => return,
-                () = changed(&mut subscriptions) => true,
-                _ = look.tick() => {
-                    let is_look_due = planner.is_look_due(&self.reactor.status().sinks);
-                    self.refresh_files() || planner.is_review_due() || is_look_due
-                }
-            };
+                            () = stop.cancelled() => return,
+                            () = changed(&mut subscriptions) => true,
+                            _ = look.tick() => {
+                                let is_look_due = planner.is_look_due(&self.reactor.status().sinks);
+            let is_lost = self.look_for_lost_kinds(&discovery).await;
+                                self.refresh_files() || planner.is_review_due() || is_look_due || is_lost
+                            }
+                        };
         }
+    }
+
+    /// Asks anew for the kinds that are captured and are not served; whether there are any.
+    ///
+    /// They were when that was planned, or are remembered to be: nobody need have watched their definitions go.
+    async fn look_for_lost_kinds(&self, discovery: &Discovery) -> bool {
+        const LIMIT: Duration = Duration::from_secs(5);
+        let mut status = self.capture.status();
+        status.retain(|one| matches!(one.phase, Phase::NotServed(_)));
+        for one in &status {
+            // What comes of it is remembered, and seen by the next plan.
+            let _ = tokio::time::timeout(LIMIT, discovery.reopen(&one.name)).await;
+        }
+        !status.is_empty()
     }
 
     /// Writes down what the next start must remember, before it takes effect. What fails is tried again with the next

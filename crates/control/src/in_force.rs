@@ -89,7 +89,50 @@ impl Evaluator for InForce {
         Evaluator::wanted(&*self.rule)
     }
 
+    fn may_concern(&self, entry: &Entry) -> bool {
+        Evaluator::may_concern(&*self.rule, entry)
+    }
+
     fn remembers(&self) -> bool {
         Evaluator::remembers(&*self.rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use skopos_journal::{Observed, Seq};
+    use skopos_object::{GroupVersionKind, ObjectKey, Op};
+    use skopos_react::rule::Origin;
+
+    use super::*;
+
+    /// Whether a rule for two namespaces counts an object of this one that cannot be read.
+    fn concerns(namespace: &str) -> bool {
+        let watch = json!({"group": "example.com", "kind": "Widget", "namespaces": ["shop", "billing"]});
+        let spec = serde_json::from_value(json!({"watch": watch, "do": [{"sink": "out"}]})).unwrap();
+        let rule = CompiledRule::compile(Origin::file("default", "all"), &spec, None).unwrap();
+        let entry = Entry {
+            seq: Seq(1),
+            at: Timestamp::UNIX_EPOCH,
+            op: Op::Created,
+            source: "kubernetes".into(),
+            kind: GroupVersionKind::new("example.com", "v1", "Widget"),
+            plural: "widgets".into(),
+            key: ObjectKey::namespaced(namespace, "a"),
+            uid: String::new(),
+            version: Default::default(),
+            observed: Observed::First,
+            by: Vec::new(),
+            before: None,
+            after: None,
+        };
+        InForce::new(Arc::new(rule), None, None).may_concern(&entry)
+    }
+
+    #[test]
+    fn a_damaged_object_of_a_namespace_that_a_rule_does_not_see_is_not_missed() {
+        assert!(concerns("shop"));
+        assert!(!concerns("home"));
     }
 }

@@ -1,5 +1,6 @@
 //! From what was asked for to what is in force. What is wrong is set aside with the reason, and the rest goes on.
 
+mod find;
 mod fit;
 mod memory;
 mod records;
@@ -17,13 +18,14 @@ use skopos_react::{
     Plan, PlannedRule,
     rule::{CompiledRule, KindNames, Origin},
 };
-use skopos_schema::Structural;
 
 pub(crate) use self::{
+    find::captured_names,
     memory::News,
     surroundings::{Origins, Surroundings},
 };
 use self::{
+    find::{Found, NotServed},
     memory::{Form, Memory},
     records::{GoodRecord, LeftOut},
     sinks::{GoodSink, Looks},
@@ -31,7 +33,6 @@ use self::{
 use crate::{
     Forbidden, Kinds, RuleVerdict, Verdicts,
     access::{Reading, Reviews},
-    definitions,
     in_force::{Confined, InForce},
     kinds::Given,
 };
@@ -70,14 +71,6 @@ pub(crate) struct Planned {
     left_out: Vec<LeftOut>,
     /// Whether something may be better when looked at again.
     pub(crate) is_unsettled: bool,
-}
-
-/// A kind that is served.
-struct Found {
-    names: KindNames,
-    version: Option<String>,
-    namespaced: bool,
-    schema: Option<Structural>,
 }
 
 impl Planner {
@@ -204,7 +197,7 @@ impl Planner {
                 }
                 let unwritable = self.unwritable(given, spec, definitions).await;
                 verdict.problems.extend(unwritable);
-                self.compile(name, given, spec, found.as_ref().ok(), &mut verdict);
+                self.compile(name, given, spec, NotServed::known(&found), &mut verdict);
                 known = Some(found);
             }
             Err(problem) => verdict.problems.push(problem.clone()),
@@ -215,7 +208,7 @@ impl Planner {
                 Some(found) if given.spec.as_ref().is_ok_and(|one| one.watch == spec.watch) => found,
                 _ => self.find(&spec.watch.group, &spec.watch.kind, definitions).await,
             };
-            self.ask_for(name, found, &mut verdict, planned);
+            self.ask_for(name, &found, &mut verdict, planned);
         }
         verdict.forbidden = self
             .review(name, given, verdict.collection.as_deref())
@@ -249,7 +242,7 @@ impl Planner {
         let watch = &form.spec.watch;
         let found = self.find(&watch.group, &watch.kind, definitions).await;
         let (given, mut unseen) = (form.given(given.key.clone()), RuleVerdict::default());
-        self.compile(name, &given, &form.spec, found.as_ref().ok(), &mut unseen);
+        self.compile(name, &given, &form.spec, NotServed::known(&found), &mut unseen);
     }
 
     /// The form in force; if there is none, what is asked for.
@@ -262,29 +255,28 @@ impl Planner {
     fn ask_for(
         &self,
         name: &str,
-        found: Result<Found, String>,
+        found: &Result<Found, NotServed>,
         verdict: &mut RuleVerdict,
         planned: &mut Planned,
     ) {
+        if let Err(not) = found {
+            planned.is_unsettled = true;
+            verdict.not_served = Some(not.reason.clone());
+        }
+        let Some(found) = NotServed::known(found) else {
+            return;
+        };
         let good = self.rules.get(name);
-        match found {
-            Ok(found) => {
-                let collection = CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
-                verdict.collection = Some(collection.to_string());
-                let part = good.map_or_else(SelectionPart::everything, |good| seen_by(&good.compiled));
-                let scoped = self.scoped(&found, &collection, &part);
-                verdict.problems.extend(scoped.problem);
-                for (collection, part) in scoped.parts {
-                    verdict.captured.push(collection.to_string());
-                    // A rule that was never right asks for nothing.
-                    if good.is_some() {
-                        planned.ask(collection, &found.names).selection.add(part);
-                    }
-                }
-            }
-            Err(reason) => {
-                planned.is_unsettled = true;
-                verdict.not_served = Some(reason);
+        let collection = CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
+        verdict.collection = Some(collection.to_string());
+        let part = good.map_or_else(SelectionPart::everything, |good| seen_by(&good.compiled));
+        let scoped = self.scoped(found, &collection, &part);
+        verdict.problems.extend(scoped.problem);
+        for (collection, part) in scoped.parts {
+            verdict.captured.push(collection.to_string());
+            // A rule that was never right asks for nothing.
+            if good.is_some() {
+                planned.ask(collection, &found.names).selection.add(part);
             }
         }
     }
@@ -380,36 +372,6 @@ impl Planner {
             return Ok(());
         }
         self.reviews.check(name, reading, client).await
-    }
-
-    /// Finds what serves a kind, by any of its names.
-    async fn find(&self, group: &str, kind: &str, definitions: &[Object]) -> Result<Found, String> {
-        if let Some(defined) = definitions::find(definitions, group, kind, None) {
-            return Ok(Found {
-                names: defined.names,
-                version: None,
-                namespaced: defined.namespaced,
-                schema: defined.schema,
-            });
-        }
-        let name = CollectionName::new(group, kind);
-        let found = self.around.collections.open(&name).await;
-        let found = found.map_err(|error| chain(&error))?;
-        Ok(Found {
-            names: KindNames {
-                group: group.into(),
-                singular: match found.singular.is_empty() {
-                    true => found.kind.kind.to_lowercase(),
-                    false => found.singular,
-                },
-                kind: found.kind.kind,
-                plural: found.plural,
-                short_names: found.short_names,
-            },
-            version: Some(found.kind.version),
-            namespaced: found.namespaced,
-            schema: None,
-        })
     }
 }
 

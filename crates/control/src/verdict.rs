@@ -92,7 +92,7 @@ pub struct RuleVerdict {
     pub missing_sinks: Vec<String>,
     /// Why the service account of the rule keeps it from being in force.
     pub forbidden: Option<Forbidden>,
-    /// What it watches, as `plural.group`; nothing while nothing is served by that name.
+    /// What it watches, as `plural.group`; nothing while nothing serves it that ever was captured.
     pub collection: Option<String>,
     /// What is captured for it: that, or each namespace of it that is looked at.
     pub captured: Vec<String>,

@@ -214,6 +214,19 @@ async fn a_rule_with_a_mistake_says_so_and_the_last_good_one_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rule_may_name_its_kind_in_any_case() {
+    let mut stage = Stage::new().await;
+    stage.start().await;
+    stage
+        .sink_and_rule(json!({"watch": {"group": "example.com", "kind": "WIDGETS"}}))
+        .await;
+    stage.status(|status| is(status, "CaptureComplete", "True")).await;
+    stage.widget("a", 1).await;
+    assert_eq!(stage.delivered(1).await, ["created default/a null>1"]);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kind_and_sink_may_come_later() {
     let mut stage = Stage::new().await;
     stage.start().await;

@@ -11,11 +11,12 @@ use std::{
 };
 
 use serde_json::json;
-use skopos_control::{Admin, Engine, EngineConfig, Explain, Status};
+use skopos_control::{Admin, Engine, EngineConfig, Explain, Status, Verdicts};
 use skopos_testkit::TestServer;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
+    sync::watch,
 };
 
 /// An endpoint that takes requests with one token only, and remembers what came.
@@ -94,6 +95,7 @@ fn is_whole(request: &[u8]) -> bool {
 struct Stage {
     server: TestServer,
     admin: Admin,
+    verdicts: watch::Receiver<Arc<Verdicts>>,
     running: support::Running,
     _dir: tempfile::TempDir,
 }
@@ -114,6 +116,7 @@ async fn start(look_every: Duration, files: &[(&str, &str)]) -> Stage {
     Stage {
         server,
         admin: engine.admin(),
+        verdicts: engine.verdicts(),
         running: support::Running::start(engine),
         _dir: dir,
     }
@@ -124,12 +127,27 @@ impl Stage {
         self.running.stop().await;
     }
 
-    async fn secret(&self, token: &str) {
+    async fn secret(&self, token: impl AsRef<[u8]>) {
         use base64::Engine as _;
         let data = base64::engine::general_purpose::STANDARD.encode(token);
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hook", "namespace": "default"},
             "data": {"token": data}});
         self.server.put(&secret).await;
+    }
+
+    /// The problems of the sink with the token, in as many plans, from the first one on that is as it should be.
+    async fn problems(&mut self, n: usize, is_so: fn(&Option<String>) -> bool) -> Vec<Option<String>> {
+        let mut found = Vec::new();
+        while found.len() < n {
+            self.verdicts.changed().await.unwrap();
+            let problem = self.verdicts.borrow_and_update().sinks["default/hook"]
+                .problem
+                .clone();
+            if !found.is_empty() || is_so(&problem) {
+                found.push(problem);
+            }
+        }
+        found
     }
 
     async fn widget(&self, name: &str) {
@@ -182,6 +200,25 @@ async fn a_refused_token_is_looked_up_again_at_once() {
     let (subjects, n_refused) = endpoint.until(2).await;
     assert_eq!(subjects, ["default/a", "default/b"]);
     assert!(n_refused > 0);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sink_says_that_a_secret_is_unusable_until_it_can_be_used() {
+    let endpoint = Endpoint::start().await;
+    // Plans are made every second meanwhile, and the values are looked at in some of them only.
+    let mut stage = start(Duration::from_millis(3500), &[]).await;
+    stage.secret("one").await;
+    stage.rule_to(&endpoint).await;
+    stage.widget("a").await;
+    endpoint.until(1).await;
+    stage.secret([0xff]).await;
+    let problems = stage.problems(3, Option::is_some).await;
+    assert!(problems.iter().all(Option::is_some), "{problems:?}");
+    stage.widget("b").await;
+    assert_eq!(endpoint.until(2).await.0, ["default/a", "default/b"]);
+    stage.secret("one").await;
+    assert_eq!(stage.problems(1, Option::is_none).await, [None]);
     stage.stop().await;
 }
 

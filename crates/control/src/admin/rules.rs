@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use serde_json::Value;
 use skopos_api::{Existing, Resource, Rule, load};
-use skopos_journal::{Capture, Captured, Entry, Log as _, Observed};
+use skopos_journal::{Capture, Entry, Log as _, Observed};
 use skopos_react::Reactor;
-use skopos_react::rule::{CompiledRule, EdgeState, Evaluation, KindNames, Origin, Subject};
+use skopos_react::rule::{CompiledRule, EdgeState, Evaluation, Origin, Subject};
 use tokio::sync::watch;
 
 use super::{Admin, Reason, Refusal};
@@ -14,6 +14,7 @@ use crate::{
     Verdicts,
     conditions::Conditions,
     definitions::{is_definition_of, names, schema},
+    planner::captured_names,
 };
 
 /// Gives the rules in force.
@@ -120,20 +121,8 @@ impl Admin {
 
     /// Tells the names of a captured kind, so that a rule that uses another of its names finds it.
     fn with_captured_names(&self, given: GivenRule, group: &str, kind: &str) -> GivenRule {
-        let is_kind = |one: &Captured| {
-            let same = |name: &str| name.eq_ignore_ascii_case(kind);
-            one.kind.group == group && (same(&one.kind.kind) || same(&one.plural))
-        };
-        let known = self.journal().collections();
-        let Some(captured) = known.iter().find(|one| is_kind(one)) else {
+        let Some(names) = captured_names(&self.journal().collections(), group, kind) else {
             return given;
-        };
-        let names = KindNames {
-            group: group.into(),
-            kind: captured.kind.kind.clone(),
-            plural: captured.plural.clone(),
-            singular: kind.into(),
-            short_names: Vec::new(),
         };
         let Ok(compiled) = Arc::try_unwrap(given.compiled) else {
             unreachable!("just compiled, and nobody else has it");

@@ -5,7 +5,11 @@ use skopos_journal::{Asked, FieldPath, Limits, SelectionPart};
 use skopos_object::{CollectionName, LabelSelector, Object};
 use skopos_react::rule::{KindNames, SYSTEM_NAMESPACE};
 
-use super::{Planned, Planner, memory::Form};
+use super::{
+    Planned, Planner,
+    find::{Found, NotServed},
+    memory::Form,
+};
 use crate::{RecordVerdict, kinds::Given};
 
 /// A record without problems.
@@ -86,23 +90,14 @@ impl Planner {
         planned: &mut Planned,
     ) {
         for watched in &good.watched {
-            let found = match self.find(&watched.group, &watched.kind, definitions).await {
-                Ok(found) => found,
-                Err(reason) => {
+            let found = self.find(&watched.group, &watched.kind, definitions).await;
+            let problem = match &found {
+                Ok(found) => self.misfit(given, watched, found, planned).await,
+                Err(not) => {
                     planned.is_unsettled = true;
-                    verdict.not_served.push(reason);
+                    verdict.not_served.push(not.reason.clone());
                     // Whoever looks for the kind a moment later may find it.
                     planned.left_out.push(good.left_out(watched));
-                    continue;
-                }
-            };
-            let name = CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
-            let problem = match self.version_problem(&found, watched.version.as_deref()).await {
-                Ok(problem) => {
-                    problem.or_else(|| self.scope_problem(&found, given, &watched.part.namespaces))
-                }
-                Err(()) => {
-                    planned.is_unsettled = true;
                     None
                 }
             };
@@ -112,7 +107,11 @@ impl Planner {
                 planned.left_out.push(good.left_out(watched));
                 continue;
             }
-            let scoped = self.scoped(&found, &name, &watched.part);
+            let Some(found) = NotServed::known(&found) else {
+                continue;
+            };
+            let name = CollectionName::new(found.names.group.as_str(), found.names.plural.as_str());
+            let scoped = self.scoped(found, &name, &watched.part);
             verdict.problems.extend(scoped.problem);
             for (name, part) in scoped.parts {
                 let limits = planned.retention.collections.entry(name.to_string());
@@ -128,6 +127,23 @@ impl Planner {
         verdict.collections.sort();
         verdict.collections.dedup();
     }
+
+    /// Why nothing that a record asks for ever shows up in a kind that is served.
+    async fn misfit(
+        &self,
+        given: &Given<RecordSpec>,
+        watched: &Watched,
+        found: &Found,
+        planned: &mut Planned,
+    ) -> Option<String> {
+        match self.version_problem(found, watched.version.as_deref()).await {
+            Ok(problem) => problem.or_else(|| self.scope_problem(found, given, &watched.part.namespaces)),
+            Err(()) => {
+                planned.is_unsettled = true;
+                None
+            }
+        }
+    }
 }
 
 impl Planned {
@@ -138,7 +154,10 @@ impl Planned {
                 let is_of_kind =
                     |one: &&mut Asked| one.name.group == kind.group && one.name.resource == kind.plural;
                 for asked in self.asked.iter_mut().filter(is_of_kind) {
-                    asked.redact.extend(left_out.redact.iter().cloned());
+                    let others = left_out.redact.iter();
+                    // What asks for the same as before is followed on without a break.
+                    let others: Vec<_> = others.filter(|path| !asked.redact.contains(path)).collect();
+                    asked.redact.extend(others.into_iter().cloned());
                 }
             }
         }

@@ -25,6 +25,8 @@ pub(super) struct GoodSink {
     planned: PlannedSink,
     /// The values that it was made with.
     named: Vec<Named>,
+    /// Whether it could not be made anew since: one of them is another now, and of no use. It is tried until it can.
+    is_outdated: bool,
 }
 
 /// When the values that sinks name are looked at again.
@@ -94,6 +96,7 @@ impl Planner {
         let known = self.sinks.get(name);
         let known = known.filter(|good| given.spec.as_ref() == Ok(&good.spec));
         let is_current = match known {
+            Some(good) if good.is_outdated => false,
             Some(good) if is_doubted => !self.has_changed(name, given, good).await,
             known => known.is_some(),
         };
@@ -105,6 +108,9 @@ impl Planner {
                 Err(problem) => {
                     planned.is_unsettled = true;
                     verdict.problem = Some(problem);
+                    if let Some(good) = self.sinks.get_mut(name) {
+                        good.is_outdated = true;
+                    }
                 }
             }
         }
@@ -175,6 +181,7 @@ impl Planner {
                 delivery,
             },
             named: values.into_named(),
+            is_outdated: false,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, sync::Arc, time::Duration};
 
 use skopos_client::Client;
-use skopos_journal::Retention;
+use skopos_journal::{Journal, Retention};
 use skopos_object::Collections;
 use skopos_sink::Allowed;
 
@@ -12,6 +12,8 @@ use skopos_sink::Allowed;
 pub(crate) struct Surroundings {
     pub(crate) client: Option<Client>,
     pub(crate) collections: Arc<dyn Collections>,
+    /// What was captured, also of kinds that nothing serves any more.
+    pub(crate) journal: Journal,
     /// What sinks of a cluster may do on this machine; those from files may do all.
     pub(crate) allowed: Allowed,
     pub(crate) search_path: Option<OsString>,

@@ -94,6 +94,19 @@ async fn a_backtest_tells_what_would_have_been_sent() {
 }
 
 #[tokio::test]
+async fn a_rule_is_tried_by_any_name_of_its_kind() {
+    let mut stage = Stage::start().await;
+    stage.put(10, "home/a", 2).await;
+    let admin = stage.admin();
+    for kind in ["Widget", "widgets", "widget", "wd", "WIDGETS", "WD"] {
+        let rule = GROWN.replace("kind: Widget", &format!("kind: {kind}"));
+        let report = admin.ask(&of(&rule)).await.unwrap();
+        assert_eq!((report.looked, report.matched), (1, 1), "{kind}");
+    }
+    stage.stop().await;
+}
+
+#[tokio::test]
 async fn a_backtest_lets_time_pass() {
     let mut stage = Stage::start().await;
     stage.put(10, "home/a", 2).await;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_core::future::BoxFuture;
-use skopos_journal::Retention;
+use skopos_journal::{Journal, JournalConfig, Retention};
 use skopos_object::{Collection, Collections, GroupVersionKind, OpenError};
 use skopos_testkit::{ModelSource, object};
 
@@ -47,9 +47,11 @@ impl Collections for Later {
 
 /// What is left out of widgets, for which a rule asks by their plural.
 async fn left_out(record: &str, n_not_served: usize) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
     let around = Surroundings {
         client: None,
         collections: Arc::new(Later(n_not_served.into())),
+        journal: Journal::open(JournalConfig::new(dir.path())).unwrap(),
         allowed: Default::default(),
         search_path: None,
         env: |_| None,
