@@ -65,7 +65,7 @@ pub(crate) struct Run {
     /// Namespace of the lease
     #[arg(long, value_name = "NAME", default_value = "skopos-system")]
     leader_namespace: String,
-    /// Name of this replica in the lease; otherwise HOSTNAME and the process id
+    /// Name of this replica in the lease; otherwise HOSTNAME and a number by chance
     #[arg(long, value_name = "NAME")]
     leader_identity: Option<String>,
     /// Keep no more than so many bytes of changes, such as 20Gi: then the oldest go, whatever records say

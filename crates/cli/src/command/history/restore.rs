@@ -1,12 +1,14 @@
 //! `skopos history restore`: brings an object back to what it was.
 
+mod fill;
+
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use skopos_client::{Api, WriteParams};
 use skopos_control::ObjectAt;
-use skopos_journal::REDACTED;
 
+use self::fill::Filled;
 use super::{present, target};
 use crate::admin_client::DataDir;
 use crate::connection::Connection;
@@ -22,7 +24,8 @@ use crate::terminal;
 ///
 /// Shows what would change, as the server checked it, and changes nothing; --yes does it. The status, finalizers and
 /// owners are left as they are now; an object that is gone is made anew, without them. Values that were redacted were
-/// never written down and cannot be restored: they are named, and stay as they are now.
+/// never written down and cannot be restored: they are named, and stay as they are now, or are left out where nothing
+/// tells which they are now, as in a list whose items have no names.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -94,20 +97,18 @@ impl Restore {
             "created anew"
         };
         if self.output == Format::Json {
-            let line = json!({"op": op, "name": name, "dryRun": !self.yes, "redacted": plan.redacted,
-                "object": without_managed_fields(after.clone())});
+            let line = json!({"op": op, "name": name, "dryRun": !self.yes, "redacted": plan.redacted.redacted,
+                "leftOut": plan.redacted.left_out, "object": without_managed_fields(after.clone())});
             return Ok(terminal::say(&line.to_string())?);
         }
-        if !plan.redacted.is_empty() {
-            let paths = plan.redacted.join(", ");
-            let what = if plan.live.is_some() {
-                "stay as they are now"
-            } else {
-                "are left out"
-            };
-            terminal::warn(&format!(
-                "redacted values were never written down and {what}: {paths}"
-            ));
+        let (left_out, kept) = (&plan.redacted.left_out, plan.kept());
+        for (paths, what) in [(left_out, "are left out"), (&kept, "stay as they are now")] {
+            if !paths.is_empty() {
+                let paths = paths.join(", ");
+                terminal::warn(&format!(
+                    "redacted values were never written down and {what}: {paths}"
+                ));
+            }
         }
         let fields = match &plan.live {
             Some(live) => updated(live, after),
@@ -124,13 +125,13 @@ struct Plan {
     live: Option<Value>,
     wanted: Value,
     /// The fields whose old values are not known.
-    redacted: Vec<String>,
+    redacted: Filled,
 }
 
 impl Plan {
     fn new(old: Value, live: Option<Value>) -> Self {
-        let mut redacted = Vec::new();
-        let mut wanted = match fill(old, live.as_ref(), "", &mut redacted) {
+        let mut redacted = Filled::default();
+        let mut wanted = match redacted.fill(old, live.as_ref(), "") {
             Some(wanted) => wanted,
             None => json!({}),
         };
@@ -151,6 +152,13 @@ impl Plan {
             wanted,
             redacted,
         }
+    }
+
+    /// The redacted fields that stay as they are now.
+    fn kept(&self) -> Vec<String> {
+        let Filled { redacted, left_out } = &self.redacted;
+        let kept = redacted.iter().filter(|path| !left_out.contains(path));
+        kept.cloned().collect()
     }
 
     async fn write(&self, api: &Api, name: &str, dry_run: bool) -> Result<Value, Failure> {
@@ -197,40 +205,10 @@ fn keep_of_now(metadata: &mut Map<String, Value>, live: Option<&Map<String, Valu
     }
 }
 
-/// Puts the present values where old ones were redacted, and leaves out what has none.
-fn fill(old: Value, live: Option<&Value>, path: &str, redacted: &mut Vec<String>) -> Option<Value> {
-    match old {
-        Value::String(text) if text == REDACTED => {
-            redacted.push(path.to_owned());
-            live.cloned()
-        }
-        Value::Object(fields) => {
-            let mut filled = Map::new();
-            for (name, value) in fields {
-                let inner = if path.is_empty() {
-                    name.clone()
-                } else {
-                    format!("{path}.{name}")
-                };
-                let live = live.and_then(|live| live.get(&name));
-                filled.extend(fill(value, live, &inner, redacted).map(|value| (name, value)));
-            }
-            Some(Value::Object(filled))
-        }
-        Value::Array(items) => {
-            let items = items.into_iter().enumerate();
-            let filled = items.filter_map(|(n, item)| {
-                let live = live.and_then(|live| live.get(n));
-                fill(item, live, &format!("{path}[{n}]"), redacted)
-            });
-            Some(Value::Array(filled.collect()))
-        }
-        other => Some(other),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use skopos_journal::REDACTED;
+
     use super::*;
 
     #[test]
@@ -261,7 +239,8 @@ mod tests {
             plan.wanted["spec"],
             json!({"password": "now", "users": [{"n": "x"}]})
         );
-        assert_eq!(plan.redacted, ["spec.password", "spec.users[0].t"]);
+        assert_eq!(plan.redacted.redacted, ["spec.password", "spec.users[0].t"]);
+        assert_eq!(plan.redacted.left_out, ["spec.users[0].t"]);
         let anew = Plan::new(old, None);
         assert_eq!(anew.wanted["spec"], json!({"users": [{"n": "x"}]}));
     }
