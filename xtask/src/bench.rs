@@ -165,7 +165,7 @@ fn embedded(built: &Path, program: &Path, args: &Args) -> anyhow::Result<Value> 
 }
 
 fn real(built: &Path, args: &Args) -> anyhow::Result<Value> {
-    let instance = Instance::start("bench", Controllers::Embedded)?;
+    let instance = Instance::start_own("bench", Controllers::Embedded)?;
     let kubeconfig = instance.kubeconfig().display().to_string();
     // The controller manager is not part of the comparison.
     let ids: Vec<_> = instance

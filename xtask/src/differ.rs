@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run_differ(args: &Args) -> anyhow::Result<ExitCode> {
     let skopos = Tool::Skopos.path()?;
-    let instance = Instance::start(&format!("differ-{}", std::process::id()), Controllers::Embedded)?;
+    let instance = Instance::start_own("differ", Controllers::Embedded)?;
     let mut test = cargo();
     test.args([
         "test",

@@ -111,7 +111,7 @@ fn on_real(programs: &Programs, env: &[(String, String)]) -> Tally {
     let mut tally = Tally::default();
     let mut started = None;
     tally.count(part("start a real kube-apiserver", || {
-        started = Some(Instance::start("test", Controllers::Embedded)?);
+        started = Some(Instance::start_own("test", Controllers::Embedded)?);
         Ok(())
     }));
     let Some(instance) = started else { return tally };

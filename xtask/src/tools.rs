@@ -61,6 +61,9 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// The first release line that elects leaders by leases. Those before write parameters such as `watch=False` in large letters.
+const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
+
 fn python() -> anyhow::Result<PathBuf> {
     let home = target_dir()?.join("python-client");
     let python = home.join("bin/python");
@@ -68,7 +71,7 @@ fn python() -> anyhow::Result<PathBuf> {
         return Ok(python);
     }
     run(Command::new("python3").args(["-m", "venv"]).arg(&home)).context("make a Python environment")?;
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "kubernetes"]))
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", PYTHON_CLIENT]))
         .context("install the Python kubernetes client")?;
     anyhow::ensure!(
         imports_client(&python),

@@ -97,7 +97,7 @@ pub(crate) fn run_bench(library: &Library) -> anyhow::Result<()> {
 }
 
 fn with_real_server(mut bench: Command) -> anyhow::Result<()> {
-    let instance = Instance::start("bench-watch", Controllers::Embedded)?;
+    let instance = Instance::start_own("bench", Controllers::Embedded)?;
     let measured = run(bench.arg("--kubeconfig").arg(instance.kubeconfig()));
     instance.stop()?;
     measured

@@ -79,6 +79,19 @@ impl Instance {
         Ok(instance)
     }
 
+    /// Starts one for this process alone, which is to stop it: another process may do the same at the same time.
+    ///
+    /// Stops what processes left behind that were killed.
+    pub(crate) fn start_own(purpose: &str, controllers: Controllers) -> anyhow::Result<Instance> {
+        for name in all()? {
+            let owner = name.strip_prefix(purpose).and_then(|rest| rest.strip_prefix('-'));
+            if owner.and_then(|id| id.parse().ok()).is_some_and(is_over) {
+                Instance::named(&name)?.stop()?;
+            }
+        }
+        Instance::start(&format!("{purpose}-{}", std::process::id()), controllers)
+    }
+
     /// The kubeconfig of an administrator.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
@@ -314,13 +327,13 @@ fn start_again(
 
 /// Prints each instance with its kubeconfig and processes.
 pub(super) fn print_status() -> anyhow::Result<()> {
-    let Ok(entries) = std::fs::read_dir(home()?) else {
+    let names = all()?;
+    if names.is_empty() {
         println!("no instance");
-        return Ok(());
-    };
-    for entry in entries {
-        let dir = entry?.path();
-        println!("{}  {}", name_of(&dir), dir.join("kubeconfig").display());
+    }
+    for name in names {
+        let Instance { dir, .. } = Instance::named(&name)?;
+        println!("{name}  {}", dir.join("kubeconfig").display());
         for name in PROCESSES {
             match Process::read(&dir, name) {
                 Some(process) if process.runs() => println!("  {name}: runs, process {}", process.id()),
@@ -333,6 +346,20 @@ pub(super) fn print_status() -> anyhow::Result<()> {
 
 fn name_of(dir: &Path) -> String {
     dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The names of all instances.
+fn all() -> anyhow::Result<Vec<String>> {
+    let Ok(entries) = std::fs::read_dir(home()?) else {
+        return Ok(Vec::new());
+    };
+    let names = entries.map(|entry| Ok(name_of(&entry?.path())));
+    names.collect()
+}
+
+/// Whether a process has ended, as far as this system tells.
+fn is_over(id: u32) -> bool {
+    Path::new("/proc/self").exists() && !Path::new("/proc").join(id.to_string()).exists()
 }
 
 fn home() -> anyhow::Result<PathBuf> {
